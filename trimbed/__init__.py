@@ -32,7 +32,7 @@ _WHERE = {
     "trim": "trimbed.trimming.trim",
 }
 
-__all__ = ["__version__", *sorted(_WHERE)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_WHERE)]
 
 
 def __getattr__(name: str) -> Any:
