@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import made  # noqa: E402  (the suite's own modules become importable by the line above)
+import made
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing in the suite may reach for a hub
 
