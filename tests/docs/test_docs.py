@@ -1,0 +1,102 @@
+"""What the documentation says is what happens: every command in it is run, every command and setting is in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+# What a fresh environment does: .ci/run runs these lines, and a test below holds it to that.
+INSTALLS = re.compile(r"^(pip install|pytest|git clone|python -m venv|\. )")
+
+
+def commands(text: str) -> Iterator[str]:
+    """The lines after `$ ` in console blocks, continued lines joined."""
+    for block in CONSOLE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                yield line[2:].strip()
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
+    return subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `trimbed demo` has run: what every page starts from."""
+    folder = tmp_path_factory.mktemp("docs")
+    done = run("trimbed demo", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_the_page_runs(page: Path, demo_folder: Path, tmp_path: Path) -> None:
+    todo = [
+        part.strip()
+        for command in commands(page.read_text(encoding="utf-8"))
+        for part in command.split("&&")
+        if not INSTALLS.match(part.strip())
+    ]
+    folder = tmp_path / "page"
+    shutil.copytree(demo_folder, folder)
+    for name in ("configs", "benchmarks", "docs"):
+        shutil.copytree(ROOT / name, folder / name)
+    for command in todo:
+        if command == "trimbed demo":
+            continue  # the fixture has run it
+        done = run(command, folder)
+        assert done.returncode == 0, f"{page.name}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_ci_script_runs_the_readmes_install_and_test_commands() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    installs = [
+        part.strip() for command in commands(readme) for part in command.split("&&") if INSTALLS.match(part.strip())
+    ]
+    assert installs
+    for command in installs:
+        assert re.sub(r"^pip install", "pip install -q", command) in script, command
+
+
+def test_the_command_and_configuration_pages_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "reference.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_option_and_every_setting_is_explained() -> None:
+    unexplained = [
+        f"{page}: {line}"
+        for page in ("cli.md", "config.md")
+        for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `") and line.rstrip(" |").endswith(("`", "| null", "|"))
+    ]
+    assert not unexplained
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
