@@ -1,0 +1,74 @@
+"""The old-to-new id map and what it does to single ids, lists and rows. Knows no files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["Renumbering"]
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """``old_to_new``: int64[V], -1 for ids that are gone. ``padded_size``: rows of the model's tables afterwards."""
+
+    old_to_new: np.ndarray
+    pad_to_multiple_of: int | None = None
+
+    @property
+    def old_size(self) -> int:
+        """The source tokenizer's largest id + 1."""
+        return len(self.old_to_new)
+
+    @cached_property
+    def new_to_old(self) -> np.ndarray:
+        """int64[N]: the old id of each new one, -1 for a new id that no token has (two names that share an id)."""
+        kept = np.flatnonzero(self.old_to_new >= 0)
+        found = np.full(int(self.old_to_new.max(initial=-1)) + 1, -1, dtype=np.int64)
+        found[self.old_to_new[kept]] = kept
+        return found
+
+    @property
+    def new_size(self) -> int:
+        return len(self.new_to_old)
+
+    @property
+    def padded_size(self) -> int:
+        multiple = self.pad_to_multiple_of or 1
+        return -(-self.new_size // multiple) * multiple
+
+    def new(self, number: int) -> int | None:
+        """The new id of an old one; None for one that is gone or never was."""
+        if 0 <= number < self.old_size and self.old_to_new[number] >= 0:
+            return int(self.old_to_new[number])
+        return None
+
+    def many(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """int64: the new ids, -1 where gone."""
+        return self.old_to_new[np.asarray(numbers, dtype=np.int64)]
+
+    def rows(self, table_rows: int) -> np.ndarray:
+        """int64[n]: which old row each new row of a table of ``table_rows`` rows takes; -1 for a row to be filled.
+
+        A table shorter than the tokenizer (per-layer embeddings that leave out the last tokens) keeps the rows that
+        it has and isn't padded.
+        """
+        if table_rows >= self.old_size:
+            found = np.full(self.padded_size, -1, dtype=np.int64)
+            found[: self.new_size] = self.new_to_old
+            return found
+        # The kept ids that the table has are the first ones, since kept ids keep their order.
+        return self.new_to_old[self.new_to_old < table_rows]
+
+    def write(self, path: Path) -> None:
+        """Parquet with old_id and new_id (null where dropped) for every id of the source."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        new = pa.array(self.old_to_new, type=pa.int64(), mask=self.old_to_new < 0)
+        table = pa.table({"old_id": pa.array(np.arange(self.old_size, dtype=np.int64)), "new_id": new})
+        pq.write_table(table, path, compression="zstd")
