@@ -28,7 +28,8 @@ class BpeBackend:
         self.vocab_size = vocab_size
 
     def structural_ids(self) -> dict[int, str]:
-        document, vocab, found = self.document, self.document.vocab, {}
+        document, vocab = self.document, self.document.vocab
+        found: dict[int, str] = {}
         if is_byte_level(document):
             found.update((vocab[c], "byte") for c in BYTE_CHARACTERS if c in vocab)
         if document.model.get("byte_fallback"):

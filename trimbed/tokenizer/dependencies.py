@@ -14,7 +14,7 @@ __all__ = ["Dependencies"]
 class Dependencies:
     """For each id the ids it is built from directly, in compressed rows.
 
-    ``starts``: int64[vocab_size + 1]; ``parts``: int64[n]; the parts of ``id`` are ``parts[starts[id]:starts[id + 1]]``.
+    ``starts``: int64[vocab_size + 1]; ``parts``: int64[n]. An id's parts are ``parts[starts[id] : starts[id + 1]]``.
     """
 
     starts: np.ndarray

@@ -188,7 +188,10 @@ class TokenizerDocument:
             found[content] = AddedToken(
                 index,
                 content,
-                *(bool(entry.get(flag, False)) for flag in ("special", "single_word", "lstrip", "rstrip")),
+                special=bool(entry.get("special", False)),
+                single_word=bool(entry.get("single_word", False)),
+                lstrip=bool(entry.get("lstrip", False)),
+                rstrip=bool(entry.get("rstrip", False)),
                 normalized=bool(entry.get("normalized", not entry.get("special", False))),
             )
         return list(found.values())

@@ -16,6 +16,7 @@ from trimbed.errors import TokenizerError
 from trimbed.tokenizer.backend import Backend, backend_for, byte_fallback_names, components, is_byte_level
 from trimbed.tokenizer.dependencies import Dependencies
 from trimbed.tokenizer.document import AddedToken, TokenizerDocument
+from trimbed.tokenizer.families import Family, family_of
 from trimbed.tokenizer.surface import byte_level_surface, byte_of_name, script_of
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class TokenizerSpec:
 
     @cached_property
     def special_ids(self) -> dict[str, int]:
-        """Role (bos, eos, pad, unk, sep, cls, mask, …) -> id, for the roles that the files name and the vocabulary has."""
+        """Role (bos, eos, pad, unk, sep, cls, mask) -> id, where the files name one that the vocabulary has."""
         return {role: index for role, index in self._special_ids.items() if index is not None}
 
     @cached_property
@@ -342,9 +343,9 @@ class TokenizerSpec:
         return [self._ids[name] for name in names if name in self._ids]
 
     @cached_property
-    def family(self) -> Any:
+    def family(self) -> Family | None:
         """The family descriptor of the checkpoint's architecture, None where it is unknown."""
-        return None
+        return family_of(self.side.config, gguf_architecture=self.side.architecture)
 
     def chat_templates(self) -> dict[str, str]:
         """Name -> Jinja source, from wherever the checkpoint keeps them; ``default`` is the one used without a name."""

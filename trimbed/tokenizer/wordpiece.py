@@ -24,7 +24,8 @@ class WordPieceBackend:
         self.vocab_size = vocab_size
 
     def structural_ids(self) -> dict[int, str]:
-        vocab, found = self.document.vocab, {}
+        vocab = self.document.vocab
+        found: dict[int, str] = {}
         found.update((vocab[piece], "alphabet") for piece in self.guards())
         unk = vocab.get(self.document.model.get("unk_token") or "[UNK]")
         if unk is not None:
