@@ -84,9 +84,9 @@ def read_layout(document: Mapping[str, Any], *, check: bool = True) -> Layout:
     model_ids: dict[str, int] = {}
     entries = 0
     used: set[int] = set()
-    for name, number in vocabulary_entries(document):
-        model_ids[name] = number
-        used.add(number)
+    for name, position in vocabulary_entries(document):
+        model_ids[name] = position
+        used.add(position)
         entries += 1
     following = entries
     outside: dict[str, int] = {}

@@ -14,7 +14,7 @@ __all__ = ["Renumbering"]
 
 @dataclass(frozen=True)
 class Renumbering:
-    """``old_to_new``: int64[V], -1 for ids that are gone. ``padded_size``: rows of the model's tables afterwards."""
+    """``old_to_new``: int64[V], V the source's largest id + 1, -1 for ids that are gone."""
 
     old_to_new: np.ndarray
     pad_to_multiple_of: int | None = None
@@ -38,8 +38,18 @@ class Renumbering:
 
     @property
     def padded_size(self) -> int:
+        """Rows of a table that had a row for every token."""
+        return self.table_size(self.old_size)
+
+    def table_size(self, rows: int) -> int:
+        """How many rows a table of ``rows`` rows has afterwards, those of padding included.
+
+        Rows past the tokenizer go. A table shorter than the tokenizer (a token was added without a row; per-layer
+        embeddings that leave out the last tokens) keeps the rows it has.
+        """
+        size = self.new_size if rows >= self.old_size else int(np.count_nonzero(self.old_to_new[:rows] >= 0))
         multiple = self.pad_to_multiple_of or 1
-        return -(-self.new_size // multiple) * multiple
+        return -(-size // multiple) * multiple
 
     def new(self, number: int) -> int | None:
         """The new id of an old one; None for one that is gone or never was."""
@@ -52,17 +62,15 @@ class Renumbering:
         return self.old_to_new[np.asarray(numbers, dtype=np.int64)]
 
     def rows(self, table_rows: int) -> np.ndarray:
-        """int64[n]: which old row each new row of a table of ``table_rows`` rows takes; -1 for a row to be filled.
-
-        A table shorter than the tokenizer (per-layer embeddings that leave out the last tokens) keeps the rows that
-        it has and isn't padded.
-        """
+        """int64[table_size]: which old row each new row of a table of ``table_rows`` rows takes; -1 for one to fill."""
+        found = np.full(self.table_size(table_rows), -1, dtype=np.int64)
         if table_rows >= self.old_size:
-            found = np.full(self.padded_size, -1, dtype=np.int64)
             found[: self.new_size] = self.new_to_old
-            return found
-        # The kept ids that the table has are the first ones, since kept ids keep their order.
-        return self.new_to_old[self.new_to_old < table_rows]
+        else:
+            # The kept ids that the table has are the first ones, since kept ids keep their order.
+            present = self.new_to_old[(self.new_to_old >= 0) & (self.new_to_old < table_rows)]
+            found[: len(present)] = present
+        return found
 
     def write(self, path: Path) -> None:
         """Parquet with old_id and new_id (null where dropped) for every id of the source."""
