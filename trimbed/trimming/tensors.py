@@ -46,7 +46,7 @@ _OUTPUT = re.compile(
     r"|predictions\.decoder|generator_lm_head|lm_loss)\.weight$"
 )
 # Names that mean the head only in some models: they count where their shape has the vocabulary's rows.
-_MAYBE = re.compile(r"(^|\.)(decoder|output|head|cls|embeddings|embedding|classifier)\.weight$")
+_MAYBE = re.compile(r"(^|\.)(decoder|output|head|cls|embeddings|embedding|classifier)\.weight$|^(embeddings)$")
 _BIAS = re.compile(
     r"(^|\.)(lm_head\.bias|final_logits_bias|predictions\.bias|predictions\.decoder\.bias|lm_head\.decoder\.bias"
     r"|vocab_projector\.bias|embed_out\.bias|generator_lm_head\.bias|lm_loss\.bias|proj_out\.bias)$"
@@ -84,7 +84,7 @@ def find_vocabulary_tensors(
             near = [other for other in known if other.endswith(name.split(".")[-1])]
             raise TrimError(f"tensors: there is no tensor {name!r} in the checkpoint; similar: {sorted(near)[:6]}")
     _refuse_codebooks(tensors, config, given)
-    sizes = {size for size in find_sizes(config).values() if size > 1}
+    sizes = {size for size in find_sizes(config).values() if size > 1} | {tokenizer_size}
     found: list[VocabularyTensor] = []
     for tensor in tensors:
         role = given.get(tensor.name) or _role_by_name(tensor)
@@ -146,7 +146,7 @@ def _role_if_fitting(tensor: TensorShape) -> str | None:
         return "bias"
     match = _MAYBE.search(tensor.name)
     if match and len(tensor.shape) == 2 and not _NUMBERED.search(tensor.name):
-        return "input" if match.group(2).startswith("embedding") else "output"
+        return "input" if (match.group(2) or match.group(3)).startswith("embedding") else "output"
     return None
 
 
