@@ -1,4 +1,4 @@
-"""The errors a user can meet, one small hierarchy. It lives in the bottom layer so that every package can raise them."""
+"""The errors a user can meet, one small hierarchy. In the bottom layer, so that every package can raise them."""
 
 from __future__ import annotations
 
