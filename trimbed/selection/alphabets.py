@@ -136,7 +136,8 @@ def _range(context: PresetContext, text: str) -> np.ndarray:
             raise UsageError(f"{part.strip()!r} is no range of code points: it must ascend and end by U+10FFFF")
         allowed[first : last + 1] = True
     # A range may be of spaces themselves.
-    return context.table.wholly(allowed) | context.table.wholly(allowed & white_space(), trimmed=False)
+    found: np.ndarray = context.table.wholly(allowed) | context.table.wholly(allowed & white_space(), trimmed=False)
+    return found
 
 
 @register_parametrised_preset("language")

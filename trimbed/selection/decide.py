@@ -42,7 +42,8 @@ class Outcome:
     @property
     def kept(self) -> np.ndarray:
         """bool[vocab_size]"""
-        return np.not_equal(self.reasons, Reason.dropped)
+        found: np.ndarray = np.not_equal(self.reasons, Reason.dropped)
+        return found
 
 
 def decide(frame: Frame, requested: np.ndarray, policy: SelectionConfig) -> Outcome:

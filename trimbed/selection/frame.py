@@ -61,7 +61,8 @@ class Frame:
                 f"{size:,}; use the tokenizer that was counted with"
             )
         if source_weights:
-            counts = counts.with_weights(check_sources(source_weights, counts.by_source, "selection.source_weights"))
+            check_sources(source_weights, counts.by_source, "selection.source_weights")
+            counts = counts.with_weights({**counts.weights, **source_weights})
         return cls(present, structural & present, spec.dependencies(), counts.counts, dict(counts.by_source), fall=fall)
 
     @property
@@ -71,7 +72,8 @@ class Frame:
     @cached_property
     def ordinary(self) -> np.ndarray:
         """bool[vocab_size]: what a corpus cut chooses from. Structural tokens never use up its places."""
-        return np.logical_and(self.present, ~self.structural)
+        found: np.ndarray = np.logical_and(self.present, ~self.structural)
+        return found
 
     @cached_property
     def fixed(self) -> np.ndarray:

@@ -125,7 +125,8 @@ def resolve_preset(name: str, context: TokenizerSpec | PresetContext) -> np.ndar
         prefix, _, argument = name.partition(":")
         found = _families[prefix](context, argument)
     present = np.array([token is not None for token in context.spec.tokens], dtype=bool)
-    return np.asarray(found, dtype=bool) & present
+    chosen: np.ndarray = np.asarray(found, dtype=bool) & present
+    return chosen
 
 
 def check_preset(name: str) -> None:

@@ -60,7 +60,8 @@ class Selection:
     @property
     def mask(self) -> np.ndarray:
         """bool[vocab_size]"""
-        return np.not_equal(self.reasons, Reason.dropped)
+        found: np.ndarray = np.not_equal(self.reasons, Reason.dropped)
+        return found
 
     @property
     def fingerprint(self) -> str:
