@@ -1,0 +1,134 @@
+"""What the kernel asks of the tokenizers library: ids of single pieces, which characters are words, how large a vocabulary
+is. Knows no tables and no Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trimbed.counting.reference import clear_word_cache, load_tokenizer
+from trimbed.storage.errors import TokenizerError
+
+__all__ = ["PieceLibrary", "vocabulary_size", "word_characters"]
+
+_CLEAR_EVERY = 32 * 1024 * 1024
+_CODE_POINTS = 0x110000
+
+
+class PieceLibrary:
+    """Encodes pieces with the library, loading its two tokenizers when they are first needed."""
+
+    def __init__(self, inner_document: str, initial_document: str) -> None:
+        self._documents = (inner_document, initial_document)
+        self._tokenizers: list[Any] = [None, None]
+        self._since_clear = 0
+
+    def encode(self, pieces: Sequence[bytes], initial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of valid UTF-8 ``pieces``: (ids: uint32[sum of sizes], sizes: int64[len(pieces)]).
+
+        ``initial``: bool-like[len(pieces)]. Raises TokenizerError naming the piece that the library can't encode.
+        """
+        found: list[Sequence[int]] = [()] * len(pieces)
+        for kind in (0, 1):
+            places = np.flatnonzero(initial == kind).tolist()
+            if not places:
+                continue
+            texts = [pieces[place].decode() for place in places]
+            for place, encoding in zip(places, self._encode(self._tokenizer(kind), texts), strict=True):
+                found[place] = encoding.ids
+        sizes = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
+        ids = np.fromiter((one for ids in found for one in ids), dtype=np.uint32, count=int(sizes.sum()))
+        return ids, sizes
+
+    def _tokenizer(self, kind: int) -> Any:
+        if self._documents[0] == self._documents[1]:
+            kind = 0
+        if self._tokenizers[kind] is None:
+            self._tokenizers[kind] = load_tokenizer(self._documents[kind])
+        return self._tokenizers[kind]
+
+    def _encode(self, tokenizer: Any, texts: list[str]) -> Any:
+        try:
+            encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except Exception as error:
+            raise TokenizerError(_culprit(tokenizer, texts, error)) from error
+        self._since_clear += sum(map(len, texts))
+        if self._since_clear >= _CLEAR_EVERY:
+            # Pieces are distinct, so what the library remembers of them is of no use to it.
+            for one in self._tokenizers:
+                if one is not None:
+                    clear_word_cache(one)
+            self._since_clear = 0
+        return encodings
+
+
+def _culprit(tokenizer: Any, texts: list[str], error: Exception) -> str:
+    for text in texts:
+        try:
+            tokenizer.encode(text, add_special_tokens=False)
+        except Exception as cause:
+            return f"the tokenizer can't encode the text {text[:80]!r}: {cause}"
+    return f"the tokenizer can't encode a batch of {len(texts)} pieces: {error}"
+
+
+def vocabulary_size(document: Mapping[str, Any]) -> int:
+    """The highest id of a tokenizer.json plus one, with the ids that the library gives when it loads the file.
+
+    The file's ids of added tokens are not looked at, as the library doesn't: a token of the model's vocabulary has its id
+    there, the others follow the vocabulary in the file's order.
+    """
+    model = document["model"]
+    vocab = model["vocab"]
+    if isinstance(vocab, Mapping):
+        ids: Mapping[str, int] = vocab
+    else:
+        ids = {}
+        for number, (token, _) in enumerate(vocab):
+            ids.setdefault(token, number)
+    size = len(vocab)
+    highest = max(ids.values(), default=-1) if isinstance(vocab, Mapping) else size - 1
+    known: dict[str, int] = {}
+    for token in document.get("added_tokens") or ():
+        content = token["content"]
+        if not content or content in known:
+            continue
+        if content in ids:
+            known[content] = ids[content]
+        else:
+            last = max(known.values(), default=-1)
+            known[content] = last + 1 if last >= size else size
+    return max(highest, max(known.values(), default=-1)) + 1
+
+
+@lru_cache(maxsize=1)
+def word_characters() -> np.ndarray:
+    """uint8[0x110000]: 1 where the library takes a character for part of a word (for ``single_word``).
+
+    Asked of the library itself, since its Unicode tables are not Python's: a token with ``single_word`` is not found
+    behind such a character.
+    """
+    import tokenizers
+
+    model = tokenizers.models.WordLevel({"?": 0}, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.add_tokens([tokenizers.AddedToken("#", single_word=True, normalized=False)])
+    word = np.zeros(_CODE_POINTS, dtype=np.uint8)
+    mark = tokenizer.token_to_id("#")
+    step = 0x8000
+    # Planes 4 to 13 have no characters, 15 and 16 are for private use; neither are words.
+    for first in [*range(0, 0x40000, step), *range(0xE0000, 0xF0000, step)]:
+        points = [c for c in range(first, first + step) if not 0xD800 <= c < 0xF900]
+        encoding = tokenizer.encode("".join(f"{chr(c)}# " for c in points), add_special_tokens=False)
+        begins = (begin for one, (begin, _) in zip(encoding.ids, encoding.offsets, strict=True) if one == mark)
+        found = np.fromiter(begins, dtype=np.int64)
+        refused = np.ones(len(points), dtype=bool)
+        # Three characters for each code point, the mark in the middle ('#' itself stands at the first place, too).
+        refused[found[found % 3 == 1] // 3] = False
+        word[np.array(points)[refused]] = 1
+    if not word[ord("a")] or word[ord(" ")] or word[ord("-")]:
+        raise TokenizerError("the tokenizers library doesn't apply single_word as expected; use the reference engine")
+    word.setflags(write=False)
+    return word
