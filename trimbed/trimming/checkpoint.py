@@ -20,7 +20,7 @@ from trimbed.trimming.ties import TieDecision, decide_ties
 from trimbed.trimming.weight_files import SafetensorsCheckpoint, Weights, read_json
 from trimbed.trimming.weight_values import PADDING_BIAS, encode, mean_row
 
-__all__ = ["CheckpointPlan", "TensorChange", "plan_checkpoint", "write_checkpoint"]
+__all__ = ["CheckpointPlan", "TensorChange", "fill_for", "plan_checkpoint", "row_view", "write_checkpoint"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _change(info: TensorInfo, tensor: VocabularyTensor, ids: Renumbering, ties: 
     return TensorChange(info.name, tensor.role, info.dtype, info.shape, after, info.bytes, size, tensor.reason)
 
 
-def _as_rows(info: TensorInfo, tensor: VocabularyTensor) -> TensorInfo:
+def row_view(info: TensorInfo, tensor: VocabularyTensor) -> TensorInfo:
     """A [1, V] bias seen as V rows of one element."""
     if tensor.axis == 1:
         return TensorInfo(info.name, info.dtype, (info.shape[1], 1), info.begin, info.end)
@@ -250,7 +250,7 @@ def _write_file(
             pending = None
             if changes[name].after is None:
                 continue
-            view = _as_rows(info, tensors[name])
+            view = row_view(info, tensors[name])
             rows = ids.rows(tensors[name].rows)
             fill = fill_for(file, view, tensors[name], rows, config)
             for block in file.gather(view, rows, fill, block_bytes=config.block_bytes):
