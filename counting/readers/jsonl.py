@@ -40,6 +40,8 @@ def parse_lines(lines: Sequence[bytes], column: str) -> RowBatch:
 
 def _parse(lines: list[bytes], column: str, skipped: Counter[str]) -> tuple[list[pa.Array], int]:
     """Try the fast parser on all lines, on failure on either half, down to the single bad line."""
+    if not lines:
+        return [], 0
     texts = _parse_fast(lines, column)
     if texts is not None:
         if texts.null_count:

@@ -32,6 +32,13 @@ def line_blocks(extent: Extent, batch_bytes: int) -> Iterator[bytes]:
     The last line of a file need not end in a line end. A range that starts inside a line leaves that line to the range
     before it, so ranges that touch give each line exactly once.
     """
+    at_start = extent.start == 0
+    for block in _blocks(extent, batch_bytes):
+        yield block.removeprefix(_MARK) if at_start else block
+        at_start = False
+
+
+def _blocks(extent: Extent, batch_bytes: int) -> Iterator[bytes]:
     with open_input(extent.path) as file:
         position = extent.start
         skip_first = False
@@ -44,8 +51,6 @@ def line_blocks(extent: Extent, batch_bytes: int) -> Iterator[bytes]:
             chunk = file.read(batch_bytes)
             if not chunk:
                 break
-            if position == 0 and chunk.startswith(_MARK):
-                chunk, position = chunk[len(_MARK) :], len(_MARK)
             start, position = position, position + len(chunk)
             if skip_first:
                 end = chunk.find(b"\n") + 1
