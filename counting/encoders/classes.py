@@ -1,0 +1,157 @@
+"""Divides the code points into classes that a set of regex trees can't tell apart, and compiles the trees over them.
+Knows where an atom's members come from: the regex engine, a literal character, or one of the library's pre-tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trimbed.counting.encoders import probe
+from trimbed.counting.encoders.program import compile_program
+from trimbed.counting.encoders.regex import Alternatives, Atom, Atomic, Look, Node, Repeat, UnsupportedPattern, atoms
+from trimbed.counting.encoders.regex import Sequence as Parts
+
+__all__ = ["Programs", "check_case_folds", "compile_together", "literal"]
+
+LITERAL = "="  # a pattern that begins with it means the one character behind it
+NAMED = "@"  # a pattern that begins with it is one of _NAMED
+
+
+def literal(text: str) -> Node:
+    """A tree that matches exactly ``text``."""
+    if not text:
+        raise UnsupportedPattern("an empty pattern")
+    parts = tuple(Atom(LITERAL + c) for c in text)
+    return parts[0] if len(parts) == 1 else Parts(parts)
+
+
+def members(atom: Atom) -> np.ndarray:
+    """bool[0x110000]: the code points of an atom."""
+    if atom.pattern.startswith(LITERAL) and len(atom.pattern) == 2:
+        row = np.zeros(probe.CODE_POINTS, bool)
+        row[ord(atom.pattern[1])] = True
+        return row
+    if atom.pattern.startswith(NAMED) and atom.pattern in _NAMED:
+        return _NAMED[atom.pattern]()
+    return probe.atom_members(atom.pattern)
+
+
+class Programs:
+    """``classes``: uint8[0x110000]; ``programs``: (code, sets) of each tree, over these classes."""
+
+    def __init__(self, classes: np.ndarray, programs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        self.classes = classes
+        self.programs = programs
+
+
+def compile_together(trees: Sequence[Node]) -> Programs:
+    """Programs of ``trees`` over one common division of the code points.
+
+    Raises UnsupportedPattern where there are more than 256 classes or a tree can't be compiled.
+    """
+    rows: dict[str, np.ndarray] = {}
+    for tree in trees:
+        check_case_folds(tree)
+        for atom in atoms(tree):
+            if atom.pattern not in rows:
+                rows[atom.pattern] = members(atom)
+    number = np.zeros(probe.CODE_POINTS, np.int64)
+    for row in rows.values():
+        _, number = np.unique(number * 2 + row, return_inverse=True)
+        number = number.reshape(-1)
+        if number.max() > 255:
+            raise UnsupportedPattern("patterns that tell more than 256 classes of characters apart")
+    sets = {}
+    for pattern, row in rows.items():
+        flags = np.zeros(256, bool)
+        flags[number[row]] = True
+        sets[pattern] = flags
+    return Programs(number.astype(np.uint8), [compile_program(tree, sets) for tree in trees])
+
+
+def check_case_folds(node: Node) -> None:
+    """Raises UnsupportedPattern where letters matched without regard to case could match one character together (as
+    ``(?i:ss)`` matches ß), or one of them could match several."""
+    match node:
+        case Atom(pattern):
+            if pattern.startswith("(?i:") and not pattern.isascii():
+                raise UnsupportedPattern(f"{pattern}: letters beyond ASCII without regard to case")
+        case Parts(parts):
+            for part in parts:
+                check_case_folds(part)
+            texts = [p.pattern[4:-1] if isinstance(p, Atom) and p.pattern.startswith("(?i:") else "" for p in parts]
+            for size in (2, 3):
+                for begin in range(len(texts) - size + 1):
+                    window = texts[begin : begin + size]
+                    if all(len(t) == 1 for t in window) and probe.matches_one_character(f"(?i:{''.join(window)})"):
+                        raise UnsupportedPattern(f"(?i:{''.join(window)}), which one character can match")
+        case Alternatives(choices):
+            for choice in choices:
+                check_case_folds(choice)
+        case Repeat(body=body) | Look(body=body) | Atomic(body=body):
+            check_case_folds(body)
+
+
+def _runs(part: dict[str, object], inside: str) -> np.ndarray:
+    """Members of a class whose runs the pre-tokenizer ``part`` cuts out; ``inside`` is one of them."""
+    points, spans = probe.splits(part)
+    row = np.zeros(probe.CODE_POINTS, bool)
+    flag = False
+    where = int(np.searchsorted(points, ord(inside)))
+    start = next(i for i, (begin, end) in enumerate(spans) if begin <= where < end)
+    for i, (begin, end) in enumerate(spans):
+        flag = (i - start) % 2 == 0
+        row[points[begin:end]] = flag
+    return row
+
+
+def _spaces() -> np.ndarray:
+    points, spans = probe.splits({"type": "WhitespaceSplit"})
+    row = np.zeros(probe.CODE_POINTS, bool)
+    row[points] = True
+    for begin, end in spans:
+        row[points[begin:end]] = False
+    return row
+
+
+def _punctuation() -> np.ndarray:
+    return _runs({"type": "Punctuation", "behavior": "Contiguous"}, "!")
+
+
+def _numbers() -> np.ndarray:
+    return _runs({"type": "Digits", "individual_digits": False}, "0")
+
+
+def _word_spaces() -> np.ndarray:
+    points, spans = probe.splits({"type": "Whitespace"})
+    row = np.zeros(probe.CODE_POINTS, bool)
+    row[points] = True
+    for begin, end in spans:
+        row[points[begin:end]] = False
+    return row
+
+
+def _words() -> np.ndarray:
+    points, spans = probe.splits({"type": "Whitespace"}, without=_word_spaces())
+    row = np.zeros(probe.CODE_POINTS, bool)
+    where = int(np.searchsorted(points, ord("a")))
+    start = next(i for i, (begin, end) in enumerate(spans) if begin <= where < end)
+    for i, (begin, end) in enumerate(spans):
+        row[points[begin:end]] = (i - start) % 2 == 0
+    return row
+
+
+def _neither() -> np.ndarray:
+    row = ~(_words() | _word_spaces())
+    row[0xD800:0xE000] = False
+    return row
+
+
+_NAMED = {
+    "@space": _spaces,
+    "@punctuation": _punctuation,
+    "@number": _numbers,
+    "@word": _words,
+    "@neither": _neither,
+}

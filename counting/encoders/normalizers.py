@@ -1,0 +1,149 @@
+"""Translates a document's normalizer into the steps of the native one. Knows each normalizer's kind of effect (on each
+character alone, composing, at the ends), and takes what it does to a character from the library."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trimbed.counting.encoders import probe
+from trimbed.counting.encoders.classes import compile_together, literal, members
+from trimbed.counting.encoders.recipe import RecipeBuilder
+from trimbed.counting.encoders.regex import Atom, UnsupportedPattern, parse_regex
+
+__all__ = ["NormalizerSteps", "translate_normalizer"]
+
+_MAP, _COMPOSE, _PREPEND, _STRIP, _REPLACE, _GUARD = range(1, 7)
+_BY_CHARACTER = frozenset({"Lowercase", "StripAccents", "Nmt", "ByteLevel"})
+_FORMS = {"NFC": (False, 1), "NFD": (False, 0), "NFKC": (True, 1), "NFKD": (True, 0)}
+
+
+class NormalizerSteps:
+    """``steps``: rows for the recipe. ``ascii_same``: whether every ASCII text stays as it is. ``keeps_start``:
+    whether the first character of a text always stays at its start, as something that isn't empty."""
+
+    def __init__(self, builder: RecipeBuilder) -> None:
+        self.builder = builder
+        self.steps: list[tuple[int, ...]] = []
+        self.ascii_same = True
+        self.keeps_start = True
+
+    def map(self, changes: Mapping[int, str]) -> None:
+        if not changes:
+            return
+        self.steps.append((_MAP, self.builder.character_map(changes)))
+        if any(point < 128 for point in changes):
+            self.ascii_same = False
+        if any(not text for text in changes.values()):
+            self.keeps_start = False
+
+    def compose(self, form: str) -> None:
+        compatibility, compose = _FORMS[form]
+        parts = probe.decomposition(compatibility)
+        if any(point < 128 for point in parts.full):
+            self.ascii_same = False
+        self.steps.append((_COMPOSE, self.builder.composer(parts, compatibility=compatibility), compose))
+
+    def other(self, *step: int) -> None:
+        self.steps.append(step)
+        self.ascii_same = self.keeps_start = False
+
+
+def translate_normalizer(builder: RecipeBuilder, part: Mapping[str, Any] | None) -> NormalizerSteps:
+    """Steps for the normalizer entry ``part``. Raises UnsupportedPattern where there are none."""
+    steps = NormalizerSteps(builder)
+    if part is not None:
+        _translate(builder, part, steps)
+    return steps
+
+
+def _translate(builder: RecipeBuilder, part: Mapping[str, Any], steps: NormalizerSteps) -> None:
+    kind = part.get("type")
+    if kind == "Sequence":
+        for inner in part["normalizers"]:
+            _translate(builder, inner, steps)
+    elif kind in _FORMS:
+        steps.compose(str(kind))
+    elif kind in _BY_CHARACTER:
+        steps.map(probe.character_map(part))
+    elif kind == "BertNormalizer":
+        _bert(part, steps)
+    elif kind == "Prepend":
+        if part["prepend"]:
+            steps.other(_PREPEND, builder.string(part["prepend"]))
+    elif kind == "Strip":
+        table = builder.table(members(Atom("@space")).astype(np.uint8))
+        steps.other(_STRIP, int(part["strip_left"]), int(part["strip_right"]), table)
+    elif kind == "Replace":
+        _replace(builder, part, steps)
+    elif kind == "Precompiled":
+        _precompiled(builder, part, steps)
+    else:
+        raise UnsupportedPattern(f"the normalizer {kind}")
+
+
+def _bert(part: Mapping[str, Any], steps: NormalizerSteps) -> None:
+    lowercase = bool(part["lowercase"])
+    strip = lowercase if part.get("strip_accents") is None else bool(part["strip_accents"])
+    off = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False}
+    off |= {"strip_accents": False, "lowercase": False}
+    cleaning = {"clean_text": bool(part["clean_text"]), "handle_chinese_chars": bool(part["handle_chinese_chars"])}
+    steps.map(probe.character_map(off | cleaning))
+    if strip:  # decomposes, then drops what is left of accents
+        steps.compose("NFD")
+    steps.map(probe.character_map(off | {"strip_accents": strip, "lowercase": lowercase}))
+
+
+def _replace(builder: RecipeBuilder, part: Mapping[str, Any], steps: NormalizerSteps) -> None:
+    pattern, content = part["pattern"], part["content"]
+    tree = literal(pattern["String"]) if "String" in pattern else parse_regex(pattern["Regex"])
+    if isinstance(tree, Atom):
+        points = np.flatnonzero(members(tree))
+        steps.map({int(point): content for point in points if chr(point) != content})
+        return
+    compiled = compile_together([tree])
+    code, sets = compiled.programs[0]
+    program, table = builder.program(code, sets), builder.table(compiled.classes)
+    steps.other(_REPLACE, program, builder.string(content), table)
+
+
+def _precompiled(builder: RecipeBuilder, part: Mapping[str, Any], steps: NormalizerSteps) -> None:
+    """A SentencePiece character map. The library applies it to whole grapheme clusters of less than six bytes, and
+    character by character elsewhere. Where no cluster of several characters can be that short, it works on each
+    character; the guard step finds the others."""
+    changes = dict(probe.character_map(part))
+    normalize = probe.library_part("normalizer", part).normalize_str
+    joins = np.zeros(probe.CODE_POINTS, np.uint8)
+    for point in range(probe.CODE_POINTS):
+        joins[point] = _may_join(point)
+    line_end = normalize("\r\n")
+    if all(ord(c) not in changes for c in line_end):
+        compiled = compile_together([literal("\r\n")])
+        code, sets = compiled.programs[0]
+        replace = builder.program(code, sets), builder.string(line_end), builder.table(compiled.classes)
+        if line_end != "\r\n":
+            steps.other(_REPLACE, *replace)
+    else:
+        joins[ord("\r")] = 1
+    steps.steps.append((_GUARD, builder.table(joins)))
+    steps.ascii_same = steps.ascii_same and not joins[:128].any()
+    steps.map(changes)
+
+
+def _may_join(point: int) -> bool:
+    """Whether a character may share a grapheme cluster with a neighbour (controls and CR LF aside): marks, format
+    characters, unassigned ones, conjoining jamo, regional indicators, and the few letters that extend or precede."""
+    if point < 0x300:
+        return point == 0xAD
+    if 0x1100 <= point < 0x1200 or 0xA960 <= point < 0xA980 or 0xD7B0 <= point < 0xD800:
+        return True
+    if 0x1F1E6 <= point < 0x1F200 or 0x1F3FB <= point < 0x1F400:
+        return True
+    if point in (0xE33, 0xEB3, 0xD4E, 0xFF9E, 0xFF9F, 0x111C2, 0x111C3, 0x11F02) or 0x11A84 <= point < 0x11A8A:
+        return True
+    return unicodedata.category(chr(point)) in ("Mn", "Mc", "Me", "Cf", "Cn", "Cs", "Co") or (
+        0x1193F <= point < 0x11942 or point == 0x11A3A
+    )
