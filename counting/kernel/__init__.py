@@ -1,4 +1,4 @@
-"""The counting kernel: cut, count, encode once. Knows how to load it, and what to fall back on where it can't be used."""
+"""The counting kernel: cut, count, encode once. Knows how to load it, and what to fall back on without it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The kernel engine: a tokenizer's plan, its table of pieces, and the native scan between them. Knows nothing of how plans
-and encoders are made."""
+"""The kernel engine: a tokenizer's plan, its table of pieces, and the native scan. Makes neither plans nor encoders."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import IO, Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class KernelEngine:
 
         Raises UsageError for options that there are not.
         """
-        from trimbed.counting.kernel import _kernel
+        import trimbed.counting.kernel._kernel as _kernel
 
         self._options = _options(recipe.options)
         self.vocab_size = vocab_size
@@ -80,7 +80,7 @@ class KernelEngine:
         self._spare = table
 
     def _new_table(self) -> Any:
-        from trimbed.counting.kernel import _kernel
+        import trimbed.counting.kernel._kernel as _kernel
 
         return _kernel.Table(bytes=self._options["table_bytes"], pieces=self._options["table_pieces"])
 
@@ -89,7 +89,7 @@ class KernelTally:
     """Counts for one shard. Memory is bounded by the engine's table and the largest document between two cuts."""
 
     def __init__(self, engine: KernelEngine, table: Any) -> None:
-        from trimbed.counting.kernel import _kernel
+        import trimbed.counting.kernel._kernel as _kernel
 
         self._engine = engine
         self._table = table
@@ -110,7 +110,7 @@ class KernelTally:
         Raises UsageError for other arrays, CountingError (naming the row) for bytes that aren't UTF-8. After an error
         the tally can't be used any more: part of the array may have been counted.
         """
-        from trimbed.counting.kernel import _kernel
+        import trimbed.counting.kernel._kernel as _kernel
 
         if self._over:
             raise UsageError("this tally is finished or failed; start a new one")
@@ -185,7 +185,7 @@ class KernelTally:
         while pending:
             data, offsets, initial = self._native.pending(_PENDING_PIECES, _PENDING_BYTES)
             edges = offsets.tolist()
-            pieces = [data[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            pieces = [data[a:b] for a, b in pairwise(edges)]
             self._native.resolve(*self._engine.library.encode(pieces, initial))
             pending -= len(pieces)
 

@@ -1,5 +1,4 @@
-"""What the kernel asks of the tokenizers library: ids of single pieces, which characters are words, how large a vocabulary
-is. Knows no tables and no Arrow."""
+"""What the kernel asks of the tokenizers library: ids of pieces, word characters, vocabulary sizes. Knows no Arrow."""
 
 from __future__ import annotations
 
@@ -77,8 +76,8 @@ def _culprit(tokenizer: Any, texts: list[str], error: Exception) -> str:
 def vocabulary_size(document: Mapping[str, Any]) -> int:
     """The highest id of a tokenizer.json plus one, with the ids that the library gives when it loads the file.
 
-    The file's ids of added tokens are not looked at, as the library doesn't: a token of the model's vocabulary has its id
-    there, the others follow the vocabulary in the file's order.
+    The file's ids of added tokens are not looked at, as the library doesn't: a token of the model's vocabulary has
+    its id there, the others follow the vocabulary in the file's order.
     """
     model = document["model"]
     vocab = model["vocab"]
