@@ -79,4 +79,10 @@ class Renumbering:
 
         new = pa.array(self.old_to_new, type=pa.int64(), mask=self.old_to_new < 0)
         table = pa.table({"old_id": pa.array(np.arange(self.old_size, dtype=np.int64)), "new_id": new})
-        pq.write_table(table, path, compression="zstd")
+        pq.write_table(
+            table,
+            path,
+            compression="zstd",
+            use_dictionary=False,
+            column_encoding={"old_id": "DELTA_BINARY_PACKED", "new_id": "DELTA_BINARY_PACKED"},
+        )

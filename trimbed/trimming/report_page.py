@@ -84,8 +84,8 @@ def report_page(report: TrimReport) -> str:
     if report.warnings:
         body += ["<h2>Warnings</h2><ul>", *(f"<li>{escape(line)}</li>" for line in report.warnings), "</ul>"]
     if report.dropped_tokens:
-        rows = [(t.token, t.id, t.count) for t in report.dropped_tokens]
-        body += ["<h2>Most frequent dropped tokens</h2>", table(("token", "id", "count"), rows)]
+        dropped = [(t.token, t.id, t.count) for t in report.dropped_tokens]
+        body += ["<h2>Most frequent dropped tokens</h2>", table(("token", "id", "count"), dropped)]
     if check.texts.fragmented:
         found = [(t.text, t.before, t.after) for t in check.texts.fragmented]
         body += ["<h2>Texts that grow most</h2>", table(("text", "tokens before", "after"), found)]

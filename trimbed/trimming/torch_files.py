@@ -138,7 +138,7 @@ class TorchPlan:
             for name, value in state.items():
                 if name in tensors:
                     # Names that share memory must share it afterwards too.
-                    key = (value.data_ptr(), tuple(value.shape), tensors[name].role == "bias" and "bias" or "table")
+                    key = (value.data_ptr(), tuple(value.shape), "bias" if tensors[name].role == "bias" else "table")
                     if key not in made:
                         made[key] = self._gather(value, tensors[name])
                     result[name] = made[key]

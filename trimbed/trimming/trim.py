@@ -87,7 +87,8 @@ def trim(
         with new_folder(target) as folder:
             _write(plan, folder, config)
             if config.verify:
-                report.verification = _verify(plan, folder, config, [*_samples(counts, config), *texts])
+                proof = [*texts, *_kept_texts(selection), *_samples(counts, config)]
+                report.verification = _verify(plan, folder, config, proof)
                 if not report.verification.passed:
                     raise VerificationError(
                         "the result isn't what it must be; nothing was put in place:\n"
@@ -120,6 +121,16 @@ def _samples(counts: CorpusCounts | None, config: TrimConfig) -> Iterator[str]:
     samples = getattr(counts, "samples", None) or ()
     for sample in islice(samples, config.verify_texts):
         yield sample if isinstance(sample, str) else sample.text
+
+
+def _kept_texts(selection: Any) -> Iterator[str]:
+    """What the policy asked to keep as text."""
+    policy = getattr(selection, "policy", None) or {}
+    yield from policy.get("keep_texts") or ()
+    for name in policy.get("keep_text_files") or ():
+        path = Path(name).expanduser()
+        if path.is_file():  # it may have gone since the selection was made
+            yield path.read_text(encoding="utf-8", errors="replace")
 
 
 def template_texts(spec: TokenizerSpec) -> list[str]:
