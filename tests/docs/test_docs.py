@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 # What a fresh environment does: .ci/run runs these lines, and a test below holds it to that.
 INSTALLS = re.compile(r"^(pip install|pytest|git clone|python -m venv|\. )")
@@ -48,6 +49,15 @@ def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def page_folder(demo_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the demo's folder with what pages refer to beside it."""
+    folder = tmp_path / "page"
+    shutil.copytree(demo_folder, folder)
+    for name in ("configs", "benchmarks", "docs"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_the_page_runs(page: Path, demo_folder: Path, tmp_path: Path) -> None:
     todo = [
@@ -56,15 +66,24 @@ def test_every_command_of_the_page_runs(page: Path, demo_folder: Path, tmp_path:
         for part in command.split("&&")
         if not INSTALLS.match(part.strip())
     ]
-    folder = tmp_path / "page"
-    shutil.copytree(demo_folder, folder)
-    for name in ("configs", "benchmarks", "docs"):
-        shutil.copytree(ROOT / name, folder / name)
+    folder = page_folder(demo_folder, tmp_path)
     for command in todo:
         if command == "trimbed demo":
             continue  # the fixture has run it
         done = run(command, folder)
         assert done.returncode == 0, f"{page.name}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if PYTHON.search(page.read_text(encoding="utf-8"))], ids=lambda page: page.name
+)
+def test_the_python_of_the_page_runs(page: Path, demo_folder: Path, tmp_path: Path) -> None:
+    folder = page_folder(demo_folder, tmp_path)
+    blocks = [f"    {line}" for block in PYTHON.findall(page.read_text(encoding="utf-8")) for line in block.split("\n")]
+    # Behind a main guard, as users must write it too: worker processes import the script again.
+    (folder / "page.py").write_text("\n".join(['if __name__ == "__main__":', *blocks]), encoding="utf-8")
+    done = run(f"{sys.executable} page.py", folder)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_ci_script_runs_the_readmes_install_and_test_commands() -> None:
