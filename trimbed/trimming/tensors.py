@@ -92,6 +92,7 @@ def find_vocabulary_tensors(
             continue
         found.append(_as_vocabulary(tensor, role, "named in tensors:" if tensor.name in given else "by its name"))
     sizes |= {tensor.rows for tensor in found if tensor.role in ("input", "output")}
+    found = _companions(tensors, found, given)
     chosen = {tensor.name for tensor in found}
     candidates: list[TensorShape] = []
     others = _other_sizes(config)
@@ -109,7 +110,6 @@ def find_vocabulary_tensors(
             f"these tensors have as many rows as the vocabulary, but names that don't say what they are:\n{lines}\n"
             "Say so under trim.tensors, each as input, output, bias, per_layer or none"
         )
-    found = _companions(tensors, found, given)
     if not any(tensor.role == "input" for tensor in found):
         raise TrimError(
             f"no table of input embeddings found among {len(tensors)} tensors; name it under trim.tensors, such as "
@@ -194,19 +194,28 @@ def _companions(
     for tensor in tensors:
         stem, _, ending = tensor.name.rpartition(".")
         base = stem if stem in stems else stem.removesuffix(".weight")
+        packed = _QUANTISED.search(tensor.name)
+        if packed and base not in stems and tensor.name not in given:
+            whole = f"{tensor.name[: packed.start()].removesuffix('.weight')}.weight"
+            if _INPUT.search(whole) or _OUTPUT.search(whole):
+                raise _quantised(whole, tensor.name)
         if base not in stems or tensor.name in given or tensor.name == f"{base}.weight" or ending == "bias":
             continue
         table = stems[base]
-        if _QUANTISED.search(tensor.name):
-            raise TrimError(
-                f"the table {table.name!r} is quantised in blocks or packed (it comes with {tensor.name!r}); its rows "
-                "can't be taken out. Trim the unquantised checkpoint and quantise the result"
-            )
+        if packed:
+            raise _quantised(table.name, tensor.name)
         if "scale" in ending and tensor.shape and tensor.shape[0] == table.rows and table.rows > 1:
             result.append(
                 VocabularyTensor(tensor.name, "scale", table.rows, 0, f"a scale for each row of {table.name}")
             )
     return result
+
+
+def _quantised(table: str, companion: str) -> TrimError:
+    return TrimError(
+        f"the table {table!r} is quantised in blocks or packed (it comes with {companion!r}); its rows can't be taken "
+        "out. Trim the unquantised checkpoint and quantise the result"
+    )
 
 
 def _refuse_codebooks(tensors: Sequence[TensorShape], config: Mapping[str, Any], given: Mapping[str, str]) -> None:
