@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimbed.counting.engine import Engine, EngineRecipe, TextCounts
-from trimbed.counting.kernel.library import PieceLibrary, vocabulary_size, word_characters
+from trimbed.counting.kernel.library import PieceLibrary, vocabulary_size
 from trimbed.counting.plan.kernel_plan import KernelPlan, NoPlan
 from trimbed.storage.errors import CountingError, TokenizerError, UsageError
 
@@ -49,16 +49,16 @@ class KernelEngine:
         self._options = _options(recipe.options)
         self.vocab_size = vocab_size
         self.encoder = encoder
+        self.reason = ""
         self.keep_pieces = recipe.keep_pieces
         self.library = PieceLibrary(plan.inner_document, plan.initial_document)
         self.added_ids = np.array([one.id for one in plan.added], dtype=np.int64)
-        needs_words = any(one.single_word for one in plan.added)
         self.plan = _kernel.Plan(
             classes=np.ascontiguousarray(plan.classes),
             cut=np.ascontiguousarray(plan.cut),
             joined=np.ascontiguousarray(plan.joined),
             added=[(a.content.encode(), a.id, a.single_word, a.lstrip, a.rstrip, a.stage) for a in plan.added],
-            word=word_characters() if needs_words else np.zeros(0, dtype=np.uint8),
+            word=_word_characters(plan),
             initial=plan.initial,
             initial_once=plan.initial_once,
             initial_after_stage_1=plan.initial_after_stage_1,
@@ -207,6 +207,26 @@ def _pieces_table(data: bytes, offsets: np.ndarray, initial: np.ndarray, counts:
     return pa.Table.from_batches(batches, schema=schema)
 
 
+def _word_characters(plan: KernelPlan) -> np.ndarray:
+    """uint8[0x110000], or uint8[0] where no added token asks for it."""
+    if not any(one.single_word for one in plan.added):
+        return np.zeros(0, dtype=np.uint8)
+    from trimbed.counting.plan.probes import word_members
+
+    return np.ascontiguousarray(word_members(), dtype=np.uint8)
+
+
+def _native_encoder(plan: KernelPlan) -> tuple[Any, str]:
+    """A native encoder for the plan's pieces, or None and why there is none."""
+    import trimbed.counting.kernel._kernel as _kernel
+    from trimbed.counting.encoders import NoRecipe, make_encoder_recipe
+
+    recipe = make_encoder_recipe(plan.inner_document, plan.initial_document)
+    if isinstance(recipe, NoRecipe):
+        return None, recipe.reason
+    return _kernel.PieceEncoder.make(recipe.pack()), ""
+
+
 def _options(given: Mapping[str, object]) -> dict[str, int]:
     options = dict(_OPTIONS)
     for key, value in given.items():
@@ -249,4 +269,7 @@ def _load(recipe: EngineRecipe) -> KernelEngine | str:
         raise TokenizerError(f"this tokenizer.json can't be read: {type(error).__name__}: {error}") from error
     if isinstance(plan, NoPlan):
         return plan.reason
-    return KernelEngine(recipe, plan, vocab_size=vocab_size)
+    encoder, why = _native_encoder(plan)
+    engine = KernelEngine(recipe, plan, vocab_size=vocab_size, encoder=encoder)
+    engine.reason = why
+    return engine

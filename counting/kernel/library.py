@@ -1,9 +1,8 @@
-"""What the kernel asks of the tokenizers library: ids of pieces, word characters, vocabulary sizes. Knows no Arrow."""
+"""What the kernel asks of the tokenizers library: ids of pieces and the size of a vocabulary. Knows no Arrow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy as np
 from trimbed.counting.reference import clear_word_cache, load_tokenizer
 from trimbed.storage.errors import TokenizerError
 
-__all__ = ["PieceLibrary", "vocabulary_size", "word_characters"]
+__all__ = ["PieceLibrary", "vocabulary_size"]
 
 _CLEAR_EVERY = 32 * 1024 * 1024
-_CODE_POINTS = 0x110000
 
 
 class PieceLibrary:
@@ -100,34 +98,3 @@ def vocabulary_size(document: Mapping[str, Any]) -> int:
             last = max(known.values(), default=-1)
             known[content] = last + 1 if last >= size else size
     return max(highest, max(known.values(), default=-1)) + 1
-
-
-@lru_cache(maxsize=1)
-def word_characters() -> np.ndarray:
-    """uint8[0x110000]: 1 where the library takes a character for part of a word (for ``single_word``).
-
-    Asked of the library itself, since its Unicode tables are not Python's: a token with ``single_word`` is not found
-    behind such a character.
-    """
-    import tokenizers
-
-    model = tokenizers.models.WordLevel({"?": 0}, unk_token="?")
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.add_tokens([tokenizers.AddedToken("#", single_word=True, normalized=False)])
-    word = np.zeros(_CODE_POINTS, dtype=np.uint8)
-    mark = tokenizer.token_to_id("#")
-    step = 0x8000
-    # Planes 4 to 13 have no characters, 15 and 16 are for private use; neither are words.
-    for first in [*range(0, 0x40000, step), *range(0xE0000, 0xF0000, step)]:
-        points = [c for c in range(first, first + step) if not 0xD800 <= c < 0xF900]
-        encoding = tokenizer.encode("".join(f"{chr(c)}# " for c in points), add_special_tokens=False)
-        begins = (begin for one, (begin, _) in zip(encoding.ids, encoding.offsets, strict=True) if one == mark)
-        found = np.fromiter(begins, dtype=np.int64)
-        refused = np.ones(len(points), dtype=bool)
-        # Three characters for each code point, the mark in the middle ('#' itself stands at the first place, too).
-        refused[found[found % 3 == 1] // 3] = False
-        word[np.array(points)[refused]] = 1
-    if not word[ord("a")] or word[ord(" ")] or word[ord("-")]:
-        raise TokenizerError("the tokenizers library doesn't apply single_word as expected; use the reference engine")
-    word.setflags(write=False)
-    return word
