@@ -14,11 +14,13 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from trimbed.storage.location import Location
 
-__all__ = ["is_stale", "is_temporary", "temporary_name", "write_file", "write_inside"]
+__all__ = ["age_of", "is_stale", "is_temporary", "replacing", "temporary_name", "write_file", "write_inside"]
 
 _WHOLE_PUTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "ocilake", "memory", "hf"}
 _TEMPORARY = re.compile(r"\.[^/]+\.(?P<host>[0-9a-f]{12})-(?P<pid>[0-9]+)-[0-9a-f]{8}\.tmp\Z")
@@ -92,11 +94,19 @@ def write_inside(location: Location, name: str, data: bytes) -> None:
 
 
 def _write_local(target: Path, data: bytes) -> None:
+    with replacing(target) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A local file to write to that takes ``path``'s place when the block ends, and leaves nothing if it fails."""
+    target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / temporary_name(target.name)
     try:
         with temporary.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)

@@ -191,7 +191,7 @@ class CountsCache:
             raise UsageError(f"the record of {record.source}/{record.shard} was given for {source}/{shard}")
         if counts.shape != (self.manifest.tokenizer.vocab_size,):
             raise UsageError(
-                f"{source}/{shard}: counts of {counts.shape} ids for a tokenizer of {self.manifest.tokenizer.vocab_size}"
+                f"{source}/{shard}: counts of {counts.shape} ids, not of {self.manifest.tokenizer.vocab_size}"
             )
         if int(counts.sum()) != record.tokens:
             raise UsageError(
