@@ -82,9 +82,7 @@ def charsmap_normalizer(blob: bytes) -> tuple[list[dict[str, Any]], str | None]:
     def composed(text: str) -> str:
         return per_character(unicodedata.normalize("NFKC", text))
 
-    wrong = {
-        rule: [key for key, value in entries.items() if rule(key) != value] for rule in (per_character, composed)
-    }
+    wrong = {rule: [key for key, value in entries.items() if rule(key) != value] for rule in (per_character, composed)}
     # NFKC must also leave alone, or change alike, what the map does not mention.
     stray = [
         character

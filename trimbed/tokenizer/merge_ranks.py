@@ -1,4 +1,4 @@
-"""Merges from ranked vocabularies: tiktoken and Tekken rank bytes, SentencePiece scores pieces, and neither lists merges.
+"""Merges from ranked vocabularies: tiktoken and Tekken rank bytes, SentencePiece scores pieces; none lists merges.
 
 There, any two neighbours may merge whose joined text is in the vocabulary, the best-ranked text first, the leftmost of
 equals. Knows only that rule.
@@ -67,9 +67,7 @@ def ranked_merges(tokens: Sequence[Text], ranks: Sequence[int]) -> list[tuple[in
     )
     built = np.flatnonzero(first_part >= 0)
     built = built[np.argsort(rank[target[built]], kind="stable")]
-    return list(
-        zip(first_part[built].tolist(), second_part[built].tolist(), target[built].tolist(), strict=True)
-    )
+    return list(zip(first_part[built].tolist(), second_part[built].tolist(), target[built].tolist(), strict=True))
 
 
 def untranslatable_ties(
@@ -99,10 +97,10 @@ def untranslatable_ties(
                 return first, second
         tied = {(left, right): (0, product) for left, right, product in group}
         listed = {(left, right): (at, product) for at, (left, right, product) in enumerate(group)}
-        single = {left for left, _, _ in group if len(tokens[left]) == 1}
+        single = next(left for left, _, _ in group if len(tokens[left]) == 1)
         longest = max(len(tokens[product]) for product in products)
         for length in range(2, 4 * longest + 2):
-            run = [*single] * length
+            run = [single] * length
             if derive_one(run, tied)[0] != derive_one(run, listed)[0]:
                 return first, second
     return None

@@ -134,13 +134,41 @@ def pattern_of_vocabulary(size: int, sample: set[bytes]) -> tuple[str, Pattern, 
         names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{n}|>" for n in range(205))]
         return "Qwen", QWEN2, tuple((name, size + n) for n, name in enumerate(names))
     if size == 248_044:
-        names = (
-            "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
-            "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> "
-            "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> "
-            "<|file_sep|> <tool_response> </tool_response> <think> </think> <|audio_start|> <|audio_end|> <tts_pad> "
-            "<tts_text_bos> <tts_text_eod> <tts_text_bos_single> <|audio_pad|>"
-        ).split()
+        names = [
+            "<|endoftext|>",
+            "<|im_start|>",
+            "<|im_end|>",
+            "<|object_ref_start|>",
+            "<|object_ref_end|>",
+            "<|box_start|>",
+            "<|box_end|>",
+            "<|quad_start|>",
+            "<|quad_end|>",
+            "<|vision_start|>",
+            "<|vision_end|>",
+            "<|vision_pad|>",
+            "<|image_pad|>",
+            "<|video_pad|>",
+            "<tool_call>",
+            "</tool_call>",
+            "<|fim_prefix|>",
+            "<|fim_middle|>",
+            "<|fim_suffix|>",
+            "<|fim_pad|>",
+            "<|repo_name|>",
+            "<|file_sep|>",
+            "<tool_response>",
+            "</tool_response>",
+            "<think>",
+            "</think>",
+            "<|audio_start|>",
+            "<|audio_end|>",
+            "<tts_pad>",
+            "<tts_text_bos>",
+            "<tts_text_eod>",
+            "<tts_text_bos_single>",
+            "<|audio_pad|>",
+        ]
         return "Qwen 3.5", QWEN35, tuple((name, size + n) for n, name in enumerate(names))
     if size == 128_000:
         names = [
@@ -160,11 +188,17 @@ def pattern_of_vocabulary(size: int, sample: set[bytes]) -> tuple[str, Pattern, 
         return "Llama 3", LLAMA3, tuple((name, size + n) for n, name in enumerate(names))
     if size == 100_256:
         names = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|endofprompt|>"]
-        return "cl100k", Pattern(CL100K.steps, ignore_merges=True), tuple(
-            zip(names, (100_257, 100_258, 100_259, 100_260, 100_276), strict=True)
+        return (
+            "cl100k",
+            Pattern(CL100K.steps, ignore_merges=True),
+            tuple(zip(names, (100_257, 100_258, 100_259, 100_260, 100_276), strict=True)),
         )
     if size == 199_998:
-        return "o200k", Pattern(O200K.steps, ignore_merges=True), (("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018))
+        return (
+            "o200k",
+            Pattern(O200K.steps, ignore_merges=True),
+            (("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)),
+        )
     if size == 50_256:
         return "gpt-2", Pattern((), gpt2=True, ignore_merges=True), (("<|endoftext|>", 50_256),)
     return None

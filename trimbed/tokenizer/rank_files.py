@@ -1,4 +1,4 @@
-"""tekken.json and tiktoken rank files into a tokenizer.json. Knows base64 and ranks; the merges are merge_ranks.py's."""
+"""tekken.json and tiktoken rank files into a tokenizer.json. Knows base64 and ranks; merge_ranks.py makes merges."""
 
 from __future__ import annotations
 
@@ -18,10 +18,28 @@ from trimbed.tokenizer.surface import BYTE_CHARACTERS
 __all__ = ["added_token", "byte_level_document", "from_tekken", "from_tiktoken", "is_tekken"]
 
 # What Tekken files up to v7 leave to the library: the names of the first special tokens, in order of their ids.
-_TEKKEN_SPECIALS = (
-    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] "
-    "[IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
-).split()
+_TEKKEN_SPECIALS = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+]
 
 
 def added_token(index: int, content: str, *, special: bool = True, normalized: bool = False) -> dict[str, Any]:
@@ -103,7 +121,9 @@ def from_tekken(path: Path) -> TokenizerDocument:
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error) as error:
         raise TokenizerError(f"{path} is not a whole tekken.json: {type(error).__name__}: {error}") from None
     if ranks != list(range(size - specials)) or len(set(tokens)) != len(tokens):
-        raise TokenizerError(f"{path}: the vocabulary's ranks aren't 0 to {size - specials - 1} without gaps or repeats")
+        raise TokenizerError(
+            f"{path}: the vocabulary's ranks aren't 0 to {size - specials - 1} without gaps or repeats"
+        )
     if placed != list(range(len(names))) or len(names) > specials:
         raise TokenizerError(f"{path}: special tokens must have the ids 0, 1, 2, … of {specials} places")
     names += [f"<SPECIAL_{index}>" for index in range(len(names), specials)]

@@ -42,7 +42,7 @@ class Pieces:
 
 
 def read_model(path: Path) -> Pieces:
-    """A ``.model`` file. Raises TokenizerError where it isn't one, or of a kind that can't be converted; MissingExtra."""
+    """A ``.model`` file. Raises TokenizerError for another file or kind of model, MissingExtra without its packages."""
     try:
         from google.protobuf.message import DecodeError
         from sentencepiece import sentencepiece_model_pb2 as schema
@@ -131,11 +131,13 @@ def _normalizers(model: Pieces, origin: str) -> tuple[list[dict[str, Any]], list
         parts += [_replace(r"\A +", ""), _replace(" {2,}", " ")]
     prefix = model.add_dummy_prefix and not model.whitespace_as_suffix
     if prefix and user:
-        # User-defined symbols are matched in normalized text, and so are normalized themselves by the library. They must
-        # come out unchanged, while every other text gets the prefix, once.
+        # User-defined symbols are matched in normalized text, so the library normalizes them too. They must come out
+        # unchanged, while every other text gets the prefix, once.
         alone = "|".join(re.escape(piece) for piece in user)
         parts.append(_replace(rf"\A(?=[\s\S])(?!(?:{alone})\z)", space))
-        notes.append("a text that is one user-defined symbol and nothing else gets no prefix, unlike with sentencepiece")
+        notes.append(
+            "a text that is one user-defined symbol and nothing else gets no prefix, unlike with sentencepiece"
+        )
     elif prefix:
         parts.append({"type": "Prepend", "prepend": space})
     if model.escape_whitespaces:
@@ -202,15 +204,22 @@ _BYTE_TEXT = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def _unigram(model: Pieces, origin: str, notes: list[str]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Pieces with their scores. Two things need care: unused pieces and the names of bytes must match no text."""
+    """Pieces with their scores. Unused pieces and the names of bytes must match no text."""
     if UNKNOWN not in model.kinds:
         raise TokenizerError(f"{origin}: a Unigram model without an unknown piece can't be converted")
-    unused = [piece for piece, kind in zip(model.pieces, model.kinds, strict=True) if kind == UNUSED]
-    if unused:
-        raise TokenizerError(
-            f"{origin}: {len(unused)} unused pieces (such as {unused[0]!r}): they must match no text, which can't be "
-            "converted"
-        )
+    names = list(model.pieces)
+    for index, kind in enumerate(model.kinds):
+        if kind == UNUSED:
+            if not model.escape_whitespaces:
+                raise TokenizerError(
+                    f"{origin}: unused pieces (such as {names[index]!r}) match no text, which can't be converted for a "
+                    "model that keeps spaces"
+                )
+            # No text reaches the model with a space in it, so a name with one keeps the id and matches nothing.
+            names[index] = " " + names[index]
+            notes.append(
+                f"the unused piece {model.pieces[index]!r} is named {names[index]!r}, so that no text matches it"
+            )
     normal = [score for score, kind in zip(model.scores, model.kinds, strict=True) if kind == NORMAL]
     lowest = min(normal, default=0.0)
     # The unknown's score hangs on the lowest of all; those of pieces that never compete must not lower it.
@@ -221,13 +230,13 @@ def _unigram(model: Pieces, origin: str, notes: list[str]) -> tuple[dict[str, An
     return {
         "type": "Unigram",
         "unk_id": model.kinds.index(UNKNOWN),
-        "vocab": [[piece, score] for piece, score in zip(model.pieces, scores, strict=True)],
+        "vocab": [[name, score] for name, score in zip(names, scores, strict=True)],
         "byte_fallback": model.byte_fallback,
     }, pre_tokenizer
 
 
 def _byte_guard(model: Pieces, notes: list[str]) -> dict[str, Any] | None:
-    """A split inside texts such as ``<0x41>``, where no piece crosses, so that they aren't taken for the byte's name."""
+    """A split inside texts such as ``<0x41>``, where no piece crosses, so that none is taken for the byte's name."""
     ordinary = [piece for piece, kind in zip(model.pieces, model.kinds, strict=True) if kind == NORMAL]
     places = {
         "<(?=0x[0-9A-F]{2}>)": "<0",
