@@ -1,5 +1,5 @@
 """Divides the code points into classes that a set of regex trees can't tell apart, and compiles the trees over them.
-Knows where an atom's members come from: the regex engine, a literal character, or one of the library's pre-tokenizers."""
+Knows whom to ask for an atom's members: nobody (a plain character), the regex engine, or a pre-tokenizer."""
 
 from __future__ import annotations
 
@@ -28,13 +28,24 @@ def literal(text: str) -> Node:
 
 def members(atom: Atom) -> np.ndarray:
     """bool[0x110000]: the code points of an atom."""
-    if atom.pattern.startswith(LITERAL) and len(atom.pattern) == 2:
+    character = _literal_character(atom.pattern)
+    if character is not None:
         row = np.zeros(probe.CODE_POINTS, bool)
-        row[ord(atom.pattern[1])] = True
+        row[ord(character)] = True
         return row
     if atom.pattern.startswith(NAMED) and atom.pattern in _NAMED:
         return _NAMED[atom.pattern]()
     return probe.atom_members(atom.pattern)
+
+
+def _literal_character(pattern: str) -> str | None:
+    if len(pattern) == 1 and pattern not in ".":
+        return pattern
+    if len(pattern) == 2 and pattern[0] == LITERAL:
+        return pattern[1]
+    if len(pattern) == 2 and pattern[0] == "\\":
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(pattern[1])
+    return None
 
 
 class Programs:
@@ -58,8 +69,9 @@ def compile_together(trees: Sequence[Node]) -> Programs:
                 rows[atom.pattern] = members(atom)
     number = np.zeros(probe.CODE_POINTS, np.int64)
     for row in rows.values():
-        _, number = np.unique(number * 2 + row, return_inverse=True)
-        number = number.reshape(-1)
+        number = number * 2 + row
+        present = np.bincount(number) > 0
+        number = (np.cumsum(present) - 1)[number]
         if number.max() > 255:
             raise UnsupportedPattern("patterns that tell more than 256 classes of characters apart")
     sets = {}
@@ -143,9 +155,9 @@ def _words() -> np.ndarray:
 
 
 def _neither() -> np.ndarray:
-    row = ~(_words() | _word_spaces())
-    row[0xD800:0xE000] = False
-    return row
+    others: np.ndarray = ~(_words() | _word_spaces())
+    others[0xD800:0xE000] = False
+    return others
 
 
 _NAMED = {

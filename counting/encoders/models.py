@@ -116,15 +116,13 @@ def _characters(vocab: Mapping[str, int], before: str, after: str) -> np.ndarray
 def _whole_words(builder: RecipeBuilder, vocab: Mapping[str, int], *, raw_bytes: bool) -> None:
     words: list[bytes] = []
     ids: list[int] = []
-    values = {ord(c): b for b, c in enumerate(BYTES)}
+    # A character that stands for no byte must not become one.
+    undo = dict.fromkeys(range(256), "\uffff") | {ord(c): chr(b) for b, c in enumerate(BYTES)}
     for token, number in vocab.items():
-        if not raw_bytes:
-            words.append(token.encode())
-        else:
-            points = [values.get(ord(c)) for c in token]
-            if None in points:
-                continue  # no text comes to such a pre-token
-            words.append(bytes(p for p in points if p is not None))
+        try:
+            words.append(token.translate(undo).encode("latin-1") if raw_bytes else token.encode())
+        except UnicodeEncodeError:
+            continue  # no text comes to such a pre-token
         ids.append(number)
     builder.strings("bpe.words", words)
     builder.add("bpe.word_ids", np.array(ids, np.uint32))

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from trimbed.counting.encoders.classes import compile_together, literal
 from trimbed.counting.encoders.recipe import RecipeBuilder
 from trimbed.counting.encoders.regex import Alternatives, Atom, Node, Repeat, UnsupportedPattern, parse_regex

@@ -21,7 +21,7 @@ def library_part(kind: str, part: Mapping[str, Any]) -> Any:
     from tokenizers import Tokenizer
 
     model = {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}
-    document = {"version": "1.0", "added_tokens": [], "model": model, kind: part}
+    document: dict[str, Any] = {"version": "1.0", "added_tokens": [], "model": model, kind: part}
     for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding"):
         document.setdefault(name, None)
     return getattr(Tokenizer.from_str(json.dumps(document)), kind)
@@ -54,12 +54,20 @@ def atom_members(pattern: str) -> np.ndarray:
     """bool[0x110000]: the code points that the regex atom ``pattern`` matches, by the library's regex engine."""
     from tokenizers import Regex, normalizers
 
-    left_over = normalizers.Replace(Regex(pattern), "").normalize_str(_all_characters())
-    members = np.ones(CODE_POINTS, bool)
-    members[0xD800:0xE000] = False
+    # ASCII letters without regard to case can't mean an ideograph or a syllable; asking only the rest is quicker.
+    asked = _characters_with_case() if pattern.startswith("(?i:") and pattern.isascii() else _all_characters()
+    left_over = normalizers.Replace(Regex(pattern), "").normalize_str(asked)
+    members = np.zeros(CODE_POINTS, bool)
+    members[_points(asked)] = True
     members[_points(left_over)] = False
     members.flags.writeable = False
     return members
+
+
+@lru_cache(maxsize=1)
+def _characters_with_case() -> str:
+    ranges = [(0, 0x3400), (0xA000, 0xAC00), (0xE000, 0x20000)]
+    return "".join(chr(c) for begin, end in ranges for c in range(begin, end))
 
 
 def matches_one_character(pattern: str) -> bool:
@@ -116,13 +124,13 @@ def _mark_order(canonical: Mapping[int, str]) -> np.ndarray:
     # U+0345 has the highest combining class there is (240), U+0334 the lowest (1): around a starter they stay where
     # they are, around a mark they change places.
     normalize = library_part("normalizer", {"type": "NFD"}).normalize_str
-    characters = "".join(c for c in _characters_with_history() if ord(c) not in canonical)
+    characters = "".join(c for c in _characters_with_history() if ord(c) not in canonical and c != _FENCE)
     marks = []
     for begin in range(0, len(characters), 4096):
         part = [f"\u0345{c}\u0334" for c in characters[begin : begin + 4096]]
-        text = _FENCE.join(part)
-        if normalize(text) != text:
-            marks += [p[1] for p in part if normalize(_FENCE + p) != _FENCE + p]
+        results = normalize(_FENCE.join(part)).split(_FENCE)
+        if results != part:
+            marks += [p[1] for p, result in zip(part, results, strict=True) if p != result]
     # The class of a mark as a rank: how many of the marks are sorted before it.
     classes: list[list[str]] = []
     for mark in marks:

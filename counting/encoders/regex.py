@@ -167,9 +167,7 @@ class _Parser:
         return Atom(f"(?i:{text})" if ignore_case else text)
 
     def group(self, *, ignore_case: bool) -> Node:
-        if not self.accept("?"):
-            body = self.alternatives(ignore_case=ignore_case)
-        elif self.accept(":"):
+        if not self.accept("?") or self.accept(":"):
             body = self.alternatives(ignore_case=ignore_case)
         elif self.accept("i:"):
             body = self.alternatives(ignore_case=True)
@@ -231,12 +229,12 @@ class _Parser:
             if found is None:
                 raise self.unsupported("a \\u without its four digits")
             self.at = found.end()
-        elif character in _ONE_CODE_POINT_ESCAPES or not (character.isalnum() and character.isascii()):
-            self.at += 1
-        elif inside_class and character == "b":
+        elif character.isalnum() and character.isascii() and character not in _ONE_CODE_POINT_ESCAPES:
+            if not (inside_class and character == "b"):
+                raise self.unsupported(f"\\{character}")
             self.at += 1
         else:
-            raise self.unsupported(f"\\{character}")
+            self.at += 1
 
 
 def atoms(node: Node) -> list[Atom]:
