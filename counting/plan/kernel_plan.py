@@ -1,4 +1,4 @@
-"""What a kernel plan is: where raw text may be cut, as plain arrays. Knows nothing of how a plan is derived or executed."""
+"""What a kernel plan is: where raw text may be cut, as plain arrays. Knows not how a plan is derived or executed."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class KernelPlan:
     """Where raw text (before any normalizer) may be cut so that the pieces' encodings add up to the whole's.
 
     ``classes``: uint8[0x110000], the class of each code point (surrogates are never looked up).
-    ``cut``: uint8[C, C]; ``cut[a, b]`` says whether to cut between a character of class a and a following one of class b:
-    0 never, 1 always, 2 unless the pair is in ``joined``.
+    ``cut``: uint8[C, C]; ``cut[a, b]`` says whether to cut between a character of class a and a following one of class
+    b: 0 never, 1 always, 2 unless the pair is in ``joined``.
     ``joined``: uint64[n], sorted, distinct: code point pairs ``x << 32 | y`` that stay together where ``cut`` is 2.
     ``added``: tokens matched first; each match is one token with a known id, and the text between matches is a segment.
     ``initial``: the first piece of a segment is encoded by ``initial_document``, all others by ``inner_document``.
@@ -53,6 +53,8 @@ class KernelPlan:
     ``initial_after_stage_1``: whether a segment that follows a stage 1 match has an initial first piece, too.
     ``inner_document``, ``initial_document``: tokenizer.json texts; ``Tokenizer.from_str(d).encode(piece,
     add_special_tokens=False)`` gives a piece's ids (equal texts where ``initial`` is false).
+    ``inside``: normalized contents of added tokens that are found in normalized text only: they may lie inside pieces, never
+    across a cut. The documents' own added tokens find them; an encoder that isn't the library must look for them.
     ``explanation``: lines that say which rules gave which cuts.
     """
 
@@ -66,6 +68,7 @@ class KernelPlan:
     explanation: tuple[str, ...] = ()
     initial_once: bool = False
     initial_after_stage_1: bool = True
+    inside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         count = self.cut.shape[0]
