@@ -70,6 +70,20 @@ class Frame:
         return len(self.present)
 
     @cached_property
+    def size(self) -> int:
+        """How many tokens there are, holes left out."""
+        return int(self.present.sum())
+
+    @cached_property
+    def structural_size(self) -> int:
+        return int(self.structural.sum())
+
+    @cached_property
+    def totals(self) -> tuple[int | float, dict[str, int]]:
+        """All weighted counts added up, and each source's own."""
+        return self.counts.sum().item(), {name: int(counts.sum()) for name, counts in self.by_source.items()}
+
+    @cached_property
     def ordinary(self) -> np.ndarray:
         """bool[vocab_size]: what a corpus cut chooses from. Structural tokens never use up its places."""
         found: np.ndarray = np.logical_and(self.present, ~self.structural)
