@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,13 +202,7 @@ def _read(file: Path, side: SideFiles) -> tuple[TokenizerDocument, SideFiles, li
 
     pieces = read_model(file)
     document, notes = document_of_pieces(pieces, origin=str(file))
-    side = SideFiles(
-        tokenizer_config=side.tokenizer_config,
-        special_tokens_map=side.special_tokens_map,
-        config=side.config,
-        templates=side.templates,
-        names=pieces.names,
-    )
+    side = replace(side, names=pieces.names)
     return vocab_files.with_added_tokens(document, _beyond(config, document), []), side, notes
 
 

@@ -39,6 +39,7 @@ class SideFiles:
     tokenizer_config: dict[str, Any] = field(default_factory=dict)
     special_tokens_map: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    generation_config: dict[str, Any] = field(default_factory=dict)
     templates: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     architecture: str | None = None
@@ -60,6 +61,7 @@ class SideFiles:
             tokenizer_config=read_json(folder / "tokenizer_config.json"),
             special_tokens_map=read_json(folder / "special_tokens_map.json"),
             config=read_json(folder / "config.json"),
+            generation_config=read_json(folder / "generation_config.json"),
             templates=templates,
         )
 

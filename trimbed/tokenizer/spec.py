@@ -5,7 +5,6 @@ Knows how the parts of this package fit together; the work is theirs. Loads noth
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from trimbed.tokenizer.backend import Backend, backend_for, byte_fallback_names,
 from trimbed.tokenizer.dependencies import Dependencies
 from trimbed.tokenizer.document import AddedToken, TokenizerDocument
 from trimbed.tokenizer.families import Family, family_of
+from trimbed.tokenizer.structural import structural_ids
 from trimbed.tokenizer.surface import byte_level_surface, byte_of_name, script_of
 
 if TYPE_CHECKING:
@@ -312,35 +312,9 @@ class TokenizerSpec:
         """Ids that no policy may drop, each with one reason.
 
         The backend's, every added token, what the post-processor and padding name, the roles of the checkpoint's
-        files, and the family's markers that the vocabulary has.
+        files, the ids in its configs, and the family's markers that the vocabulary has.
         """
-        found = dict(self.backend.structural_ids())
-        for token in self.added_tokens:
-            found.setdefault(token.id, "special token" if token.special else "added token")
-        for role, index in self.special_ids.items():
-            found.setdefault(index, f"{role} token")
-        for index in self._processor_ids():
-            found.setdefault(index, "post-processor")
-        padding = self.document.data.get("padding")
-        if padding and (pad := self._ids.get(padding.get("pad_token"))) is not None:
-            found.setdefault(pad, "padding")
-        family = self.family
-        if family is not None:
-            for name in family.markers:
-                if (marker := self._ids.get(name)) is not None:
-                    found.setdefault(marker, f"{family.name} marker")
-        return {index: found[index] for index in sorted(found)}
-
-    def _processor_ids(self) -> list[int]:
-        """The ids that the post-processor puts into encodings, as far as the vocabulary has their tokens."""
-        names: list[str] = []
-        for part in components(self.document.data.get("post_processor")):
-            for entry in (part.get("special_tokens") or {}).values():
-                names += entry.get("tokens") or []
-            for key in ("sep", "cls"):
-                if isinstance(part.get(key), list | tuple):
-                    names.append(part[key][0])
-        return [self._ids[name] for name in names if name in self._ids]
+        return structural_ids(self)
 
     @cached_property
     def family(self) -> Family | None:
@@ -381,8 +355,3 @@ def _storable(surface: str | None) -> str | None:
     if surface is None or not any("\ud800" <= c <= "\udfff" for c in surface):
         return surface
     return None
-
-
-def is_path(source: object) -> bool:
-    """Whether ``source`` is a path-like or a string that names something on disk."""
-    return isinstance(source, os.PathLike) or (isinstance(source, str) and Path(source).expanduser().exists())
