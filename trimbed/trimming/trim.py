@@ -14,6 +14,7 @@ import numpy as np
 
 from trimbed.errors import TrimError, VerificationError
 from trimbed.trimming.config import TrimConfig
+from trimbed.trimming.gguf_trim import gguf_file_of, trim_gguf
 from trimbed.trimming.model_card import card_with_section
 from trimbed.trimming.plan import TrimPlan, plan_trim
 from trimbed.trimming.preservation import check_texts, load_quiet
@@ -70,10 +71,13 @@ def trim(
     config = config or TrimConfig()
     kept = _kept_ids(spec, selection)
     root = _root_of(spec)
-    if spec.decided_by.endswith(".gguf"):
-        from trimbed.trimming.gguf_trim import trim_gguf
-
-        return trim_gguf(spec, selection, kept, output, config=config, counts=counts, reproduce=reproduce)
+    gguf = gguf_file_of(spec)
+    if gguf is not None:
+        proof = list(dict.fromkeys([*texts, *_kept_texts(selection), *_samples(counts, config), *template_texts(spec)]))
+        report = trim_gguf(
+            spec, gguf, kept, output, config=config, selection=selection, texts=proof, reproduce=reproduce
+        )
+        return report
     target = None
     if output is not None:
         sources = (root,) if root is not None else ()
