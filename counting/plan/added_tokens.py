@@ -20,7 +20,8 @@ __all__ = ["guard", "raw_matches"]
 def raw_matches(tokenizer: Tokenizer, *, normalizes: bool) -> tuple[tuple[AddedMatch, ...], list[Any]]:
     """The added tokens that are matched in raw text, and those that only the normalized text shows.
 
-    ``normalizes``: whether the tokenizer has a normalizer that does anything.
+    ``normalizes``: whether the tokenizer has a normalizer that does anything. Raises NotUnderstood where tokens may overlap,
+    for the library then counts a stretch twice or panics.
     """
     raw, hidden = [], []
     for number, token in sorted(tokenizer.get_added_tokens_decoder().items()):
@@ -29,6 +30,11 @@ def raw_matches(tokenizer: Tokenizer, *, normalizes: bool) -> tuple[tuple[AddedM
             continue
         stage = 1 if token.normalized else 0
         raw.append(AddedMatch(token.content, number, token.single_word, token.lstrip, token.rstrip, stage))
+    space = predicate_members("whitespace") if any(match.rstrip for match in raw) else None
+    for stage in (0, 1) if space is not None else ():
+        found = [match for match in raw if match.stage == stage]
+        if any(match.rstrip for match in found) and any(space[ord(match.content[0])] for match in found):
+            raise NotUnderstood("an added token that eats white space, beside one that begins with it")
     return tuple(raw), hidden
 
 

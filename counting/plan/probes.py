@@ -10,7 +10,7 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -64,12 +64,19 @@ def atom_members(atom: str) -> np.ndarray:
     return members
 
 
+def _stretches() -> Iterator[tuple[int, str]]:
+    """All code points in stretches that are quick to split, with where each starts among the scalar values."""
+    text = _all_text()
+    return ((start, text[start : start + 4096]) for start in range(0, len(text), 4096))
+
+
 def _kept(pre_tokenizer: Any) -> np.ndarray:
     """bool[0x110000]: what a pre-tokenizer that removes characters leaves of all code points."""
     kept = np.zeros(CODE_POINTS, dtype=bool)
     values = scalar_values()
-    for _, (start, end) in pre_tokenizer.pre_tokenize_str(_all_text()):
-        kept[values[start:end]] = True
+    for at, text in _stretches():
+        for _, (start, end) in pre_tokenizer.pre_tokenize_str(text):
+            kept[values[at + start : at + end]] = True
     return kept
 
 
@@ -92,8 +99,9 @@ def _runs(splitter: Any, letter: str) -> np.ndarray:
     """The code points of the runs that ``splitter`` makes, whose first character it parts from ``letter``."""
     members = np.zeros(CODE_POINTS, dtype=bool)
     values = scalar_values()
-    for piece, (start, end) in splitter.pre_tokenize_str(_all_text()):
-        members[values[start:end]] = len(splitter.pre_tokenize_str(letter + piece[0])) == 2
+    for at, text in _stretches():
+        for piece, (start, end) in splitter.pre_tokenize_str(text):
+            members[values[at + start : at + end]] = len(splitter.pre_tokenize_str(letter + piece[0])) == 2
     return members
 
 
