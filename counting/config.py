@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 __all__ = ["CorpusConfig", "DatasetConfig"]
 
+_ENDINGS = re.compile(r"(\.(parquet|pq|jsonl|ndjson|json|csv|tsv|txt|text|arrow|feather))?(\.(gz|zst|bz2|lz4))?$", re.I)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=120)]
 
@@ -68,9 +69,9 @@ class DatasetConfig(BaseModel):
             return self.source
         cleaned = self.path.split("://")[-1].split("?")[0].rstrip("/")
         local = "://" in self.path or self.path.startswith((".", "/", "~")) or cleaned.count("/") > 1
-        parts = [cleaned.rsplit("/", 1)[-1] if local else cleaned.replace("/", "--")]
+        parts = [_ENDINGS.sub("", cleaned.rsplit("/", 1)[-1]) if local else cleaned.replace("/", "--")]
         if isinstance(self.data_files, str):
-            parts.append(self.data_files.split("?")[0].rstrip("/").rsplit("/", 1)[-1])
+            parts.append(_ENDINGS.sub("", self.data_files.split("?")[0].rstrip("/").rsplit("/", 1)[-1]))
         parts += [part for part in (self.data_dir, self.name, self.split) if part]
         name = _UNSAFE.sub("_", "-".join(parts)).strip("._-")[:100]
         return name or "data"

@@ -267,7 +267,7 @@ def test_bad_rows_are_counted_in_the_report_and_nothing_else_is_lost(tiny_bpe: d
     assert (result.documents, result.replaced_rows) == (4, 1)
     expected = runs.library_counts(tiny_bpe, ["ok", "ok�bad", "", "end"])
     assert np.array_equal(runs.cached_counts(tmp_path / "counts"), expected)
-    (record,) = CountsCache.open(str(tmp_path / "counts")).committed("a.jsonl").values()
+    (record,) = CountsCache.open(str(tmp_path / "counts")).committed("a").values()
     assert (record.empty_documents, record.skipped_rows) == (1, result.skipped_rows)
 
 

@@ -168,10 +168,10 @@ def test_source_names_are_safe_and_follow_from_the_entry_alone() -> None:
         return DatasetConfig.model_validate(entry).source_name()
 
     assert named(path="owner/data", name="de", split="train") == "owner--data-de-train"
-    assert named(path="/data/../web crawl/x.parquet") == "x.parquet"
-    assert named(path="https://host/a/b.jsonl.gz?token=1") == "b.jsonl.gz"
+    assert named(path="/data/../web crawl/x.parquet") == "x"
+    assert named(path="https://host/a/b.jsonl.gz?token=1") == "b"
     assert named(path="..") == "data"
-    assert named(path="json", data_files="dir/x.jsonl") == "json-x.jsonl"
+    assert named(path="json", data_files="dir/x.jsonl") == "json-x"
     assert named(path="a", source="mine") == "mine"
 
 

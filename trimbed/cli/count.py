@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trimbed.config import TrimbedConfig
     from trimbed.counting.counter import RunResult
 
-__all__ = ["register"]
+__all__ = ["register", "termination_as_interrupt"]
 
 
 def register(app: typer.Typer) -> None:
@@ -120,7 +120,7 @@ def _run(config: TrimbedConfig) -> RunResult:
         cache = str(Path(cache).expanduser())
     spec = TokenizerSpec.load(config.require_model(), revision=config.model.revision)
     counter = CorpusCounter(spec.for_counting(), config.corpus, cache)
-    with _termination_as_interrupt(), ProgressDisplay() as display:
+    with termination_as_interrupt(), ProgressDisplay() as display:
         return counter.run(display.event, planned=display.planned)
 
 
@@ -160,7 +160,7 @@ def _report(result: RunResult) -> None:
         say(f"{result.missing:,} of {result.shards:,} shards are missing; run the same command again to try them again")
 
 
-def _termination_as_interrupt() -> Any:
+def termination_as_interrupt() -> Any:
     """SIGTERM (a scheduler's time is up) ends a run as Ctrl-C does: what is finished is kept."""
     import contextlib
     import signal
