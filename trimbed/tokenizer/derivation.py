@@ -54,6 +54,8 @@ class MergeTable:
 
     def find(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """int64, the position in ``keys`` of each pair, or m where there is no such merge."""
+        if not len(self.keys):
+            return np.zeros(len(left), dtype=np.int64)
         wanted = left * self.size + right
         at = np.searchsorted(self.keys, wanted)
         at[at == len(self.keys)] = 0
