@@ -40,11 +40,12 @@ class Cutter {
     while (at < stop) {
       if (left < 0x80) {
         while (stop - at >= 16 && ascii(at) && ascii(at + 8)) {
-          uint32_t mask = 0;
-          // From the last byte to the first, so that bit i speaks of byte i.
-          for (int i = 15; i >= 0; --i) mask = mask * 2 + pairs[pair(at + i - 1)];
+          // Every place is written, and stays written where there is a cut: no branch depends on the text.
           const uint32_t distance = static_cast<uint32_t>(at - origin);
-          for (; mask != 0; mask &= mask - 1) *next++ = distance + static_cast<uint32_t>(std::countr_zero(mask));
+          for (uint32_t i = 0; i < 16; ++i) {
+            *next = distance + i;
+            next += pairs[pair(at + i - 1)];
+          }
           at += 16;
         }
         left = at[-1];

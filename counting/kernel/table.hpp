@@ -24,7 +24,7 @@ namespace trimbed {
 // Zero where there is no piece, since pieces are never empty.
 struct Entry {
   uint64_t low = 0;       // up to 16 bytes: the piece itself, zero-padded; longer: its first eight bytes
-  uint64_t high = 0;      // longer than 16 bytes: where its bytes are in the arena
+  uint64_t high = 0;      // longer than 16 bytes: kFar | where its bytes are in the arena
   uint32_t count = 0;     // occurrences since the last settling, below 2^31 (see PieceTable::count)
   uint32_t recent = 0;    // what `count` was at the last settling
   uint32_t encoding = 0;  // place in the encodings, 0 when not known
@@ -32,16 +32,18 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 32);
 
-// A piece that is about to be counted.
+// A piece that is about to be counted. Small, since a batch of them should stay in the nearest cache.
 struct Lookup {
-  uint64_t low;
-  uint64_t high;
-  uint64_t hash;
-  const uint8_t* data;
-  uint32_t shape;
+  uint64_t low;    // as in Entry
+  uint64_t high;   // as in Entry; longer than 16 bytes: the address of the bytes
+  uint32_t place;  // where the search begins, before it is cut to the table's size
+  uint32_t shape;  // as in Entry
 };
+static_assert(sizeof(Lookup) == 24);
 
 inline constexpr size_t kInline = 16;
+// No address of a process has this bit, so a lookup's `high` never equals that of a long piece's entry.
+inline constexpr uint64_t kFar = uint64_t{1} << 63;
 inline constexpr size_t kLongestPiece = size_t{1} << 30;
 
 inline uint64_t mix(uint64_t a, uint64_t b) {
@@ -58,8 +60,9 @@ inline uint64_t mix(uint64_t a, uint64_t b) {
 #endif
 }
 
-inline uint64_t hash_short(uint64_t low, uint64_t high, uint32_t shape) {
-  return mix(low ^ 0x9E3779B97F4A7C15u ^ shape, high ^ 0xE7037ED1A0B428DBu ^ (uint64_t{shape} << 32));
+// Of the bytes alone: what differs only by trailing zeros or the initial flag shares a place, and is told apart there.
+inline uint32_t hash_short(uint64_t low, uint64_t high) {
+  return static_cast<uint32_t>(mix(low ^ 0x9E3779B97F4A7C15u, high ^ 0xE7037ED1A0B428DBu));
 }
 
 inline uint64_t load64(const uint8_t* at) {
@@ -73,12 +76,14 @@ inline uint64_t load64(const uint8_t* at) {
   return word;
 }
 
-inline uint64_t hash_long(const uint8_t* data, size_t size, uint32_t shape) {
-  uint64_t hash = 0x8EBC6AF09C88C6E3u ^ shape;
+inline uint32_t hash_long(const uint8_t* data, size_t size) {
+  uint64_t hash = 0x8EBC6AF09C88C6E3u ^ size;
   const uint8_t* end = data + size;
-  for (; end - data > 16; data += 16) hash = mix(load64(data) ^ 0x2D358DCCAA6C78A5u ^ hash, load64(data + 8) ^ 0x589965CC75374CC3u);
+  for (; end - data > 16; data += 16) {
+    hash = mix(load64(data) ^ 0x2D358DCCAA6C78A5u ^ hash, load64(data + 8) ^ 0x589965CC75374CC3u);
+  }
   // The last 16 bytes, overlapping what was read: the piece is longer than 16.
-  return mix(load64(end - 16) ^ 0x2D358DCCAA6C78A5u ^ hash, load64(end - 8) ^ 0xE7037ED1A0B428DBu);
+  return static_cast<uint32_t>(mix(load64(end - 16) ^ 0x2D358DCCAA6C78A5u ^ hash, load64(end - 8) ^ 0xE7037ED1A0B428DBu));
 }
 
 // What of a 16-byte load belongs to a piece of so many bytes.
@@ -91,32 +96,28 @@ inline constexpr auto kMasks = [] {
   return masks;
 }();
 
-// Zero-pads `size` (1 to 16) bytes to 16. `limit` is the end of the memory that may be read.
-inline void load_short(const uint8_t* data, size_t size, const uint8_t* limit, uint64_t& low, uint64_t& high) {
-  if (static_cast<size_t>(limit - data) >= kInline) [[likely]] {
-    low = load64(data) & kMasks[size][0];
-    high = load64(data + 8) & kMasks[size][1];
+// The lookup of a piece of 1 to 16 bytes, 16 bytes of memory being readable from `data`.
+inline void look_up_short(const uint8_t* data, size_t size, bool initial, Lookup& one) {
+  one.low = load64(data) & kMasks[size][0];
+  one.high = load64(data + 8) & kMasks[size][1];
+  one.place = hash_short(one.low, one.high);
+  one.shape = static_cast<uint32_t>(size << 1 | (initial ? 1 : 0));
+}
+
+// The lookup of any piece. `limit` is the end of the memory that may be read.
+inline void look_up(const uint8_t* data, size_t size, bool initial, const uint8_t* limit, Lookup& one) {
+  if (size > kInline) {
+    one.low = load64(data);
+    one.high = reinterpret_cast<uintptr_t>(data);
+    one.place = hash_long(data, size);
+    one.shape = static_cast<uint32_t>(size << 1 | (initial ? 1 : 0));
+  } else if (static_cast<size_t>(limit - data) >= kInline) {
+    look_up_short(data, size, initial, one);
   } else {
     uint8_t padded[kInline] = {};
     std::memcpy(padded, data, size);
-    low = load64(padded);
-    high = load64(padded + 8);
+    look_up_short(padded, size, initial, one);
   }
-}
-
-inline Lookup make_lookup(const uint8_t* data, size_t size, bool initial, const uint8_t* limit) {
-  Lookup one;
-  one.data = data;
-  one.shape = static_cast<uint32_t>(size << 1 | (initial ? 1 : 0));
-  if (size <= kInline) [[likely]] {
-    load_short(data, size, limit, one.low, one.high);
-    one.hash = hash_short(one.low, one.high, one.shape);
-  } else {
-    one.low = load64(data);
-    one.high = 0;
-    one.hash = hash_long(data, size, one.shape);
-  }
-  return one;
 }
 
 class PieceTable {
@@ -141,11 +142,20 @@ class PieceTable {
   // Whether so much is used that the next shard had better start with less.
   bool crowded() const { return used_ * 2 > pieces_ || (used_ > kSmallest && memory() * 2 > bytes_); }
 
-  void prefetch([[maybe_unused]] uint64_t hash) const {
+  // Brings a lookup's place near. What it uses stays the same until the next count.
+  class Prefetch {
+   public:
+    explicit Prefetch(const PieceTable& table) : entries_(table.entries_.begin()), mask_(static_cast<uint32_t>(table.mask_)) {}
+    void operator()([[maybe_unused]] uint32_t place) const {
 #if defined(__GNUC__) || defined(__clang__)
-    __builtin_prefetch(&entries_[hash & mask_], 1);
+      __builtin_prefetch(entries_ + (place & mask_), 1);
 #endif
-  }
+    }
+
+   private:
+    [[maybe_unused]] const Entry* entries_;
+    [[maybe_unused]] uint32_t mask_;
+  };
 
   // All counts were settled: entries count from zero again.
   void settled() { counted_ = 0; }
@@ -155,14 +165,16 @@ class PieceTable {
   void count(const Lookup* lookups, size_t size) {
     counted_ += size;
     if (used_ + size > room()) grow();
-    for (size_t i = 0; i < size; ++i) {
-      const Lookup& one = lookups[i];
-      Entry* entry = &entries_[one.hash & mask_];
-      if (entry->low == one.low && entry->shape == one.shape && same_rest(*entry, one)) [[likely]] {
-        ++entry->count;
-        continue;
+    Entry* const entries = entries_.begin();
+    const uint32_t mask = static_cast<uint32_t>(mask_);
+    for (const Lookup* const end = lookups + size; lookups != end; ++lookups) {
+      Entry& entry = entries[lookups->place & mask];
+      // For a longer piece `high` is an address, which no entry has (see kFar): those take the other way.
+      if (entry.low == lookups->low && entry.high == lookups->high && entry.shape == lookups->shape) [[likely]] {
+        ++entry.count;
+      } else {
+        ++find(*lookups).count;
       }
-      ++find(one).count;
     }
   }
 
@@ -175,7 +187,7 @@ class PieceTable {
   // The bytes of an entry's piece; `scratch` (16 bytes) holds them when they are inline.
   std::string_view piece(const Entry& entry, char* scratch) const {
     const size_t size = entry.shape >> 1;
-    if (size > kInline) return {reinterpret_cast<const char*>(arena_.data()) + entry.high, size};
+    if (size > kInline) return {reinterpret_cast<const char*>(far(entry)), size};
     for (int i = 0; i < 8; ++i) scratch[i] = static_cast<char>(entry.low >> (8 * i));
     for (int i = 0; i < 8; ++i) scratch[8 + i] = static_cast<char>(entry.high >> (8 * i));
     return {scratch, size};
@@ -209,8 +221,8 @@ class PieceTable {
     for (Entry& entry : kept) {
       const size_t size = entry.shape >> 1;
       if (size > kInline) {
-        const uint8_t* data = arena.data() + entry.high;
-        entry.high = arena_.size();
+        const uint8_t* data = arena.data() + (entry.high & ~kFar);
+        entry.high = kFar | arena_.size();
         arena_.insert(arena_.end(), data, data + size);
       }
       if (entry.encoding != 0) {
@@ -224,41 +236,43 @@ class PieceTable {
 
  private:
   static constexpr size_t kSmallest = 2048;
+  static constexpr size_t kMostEntries = size_t{1} << 31;  // places are 32 bits
   static constexpr size_t kMostCounted = size_t{1} << 31;
 
   size_t room() const { return entries_.size() / 2; }
-  bool may_grow() const { return entries_.size() * 2 * sizeof(Entry) <= bytes_ / 2 || entries_.size() < kSmallest * 2; }
+  bool may_grow() const { return entries_.size() < kMostEntries && (entries_.size() * 2 * sizeof(Entry) <= bytes_ / 2 || entries_.size() < kSmallest * 2); }
 
-  bool same_rest(const Entry& entry, const Lookup& one) const {
-    if (one.shape < ((kInline + 1) << 1)) [[likely]] return entry.high == one.high;
-    return std::memcmp(arena_.data() + entry.high, one.data, one.shape >> 1) == 0;
+  bool same(const Entry& entry, const Lookup& one) const {
+    if (entry.low != one.low || entry.shape != one.shape) return false;
+    const size_t size = one.shape >> 1;
+    return size <= kInline ? entry.high == one.high : std::memcmp(far(entry), bytes_of(one), size) == 0;
   }
+  const uint8_t* far(const Entry& entry) const { return arena_.data() + (entry.high & ~kFar); }
+  static const uint8_t* bytes_of(const Lookup& one) { return reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(one.high)); }
 
   Entry& find(const Lookup& one) {
-    size_t at = one.hash & mask_;
-    for (; entries_[at].shape != 0; at = (at + 1) & mask_) {
-      Entry& entry = entries_[at];
-      if (entry.low == one.low && entry.shape == one.shape && same_rest(entry, one)) return entry;
-    }
+    size_t at = one.place & mask_;
+    for (; entries_[at].shape != 0; at = (at + 1) & mask_)
+      if (same(entries_[at], one)) return entries_[at];
     Entry& entry = entries_[at];
     entry.low = one.low;
     entry.high = one.high;
     entry.shape = one.shape;
     const size_t size = one.shape >> 1;
     if (size > kInline) {
-      entry.high = arena_.size();
-      arena_.insert(arena_.end(), one.data, one.data + size);
+      entry.high = kFar | arena_.size();
+      arena_.insert(arena_.end(), bytes_of(one), bytes_of(one) + size);
     }
     ++used_;
     return entry;
   }
 
-  uint64_t hash_of(const Entry& entry) const {
+  uint32_t hash_of(const Entry& entry) const {
     const size_t size = entry.shape >> 1;
-    return size <= kInline ? hash_short(entry.low, entry.high, entry.shape) : hash_long(arena_.data() + entry.high, size, entry.shape);
+    return size <= kInline ? hash_short(entry.low, entry.high) : hash_long(far(entry), size);
   }
 
-  size_t empty_slot(uint64_t hash) const {
+  size_t empty_slot(uint32_t hash) const {
     size_t at = hash & mask_;
     while (entries_[at].shape != 0) at = (at + 1) & mask_;
     return at;
