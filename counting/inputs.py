@@ -8,7 +8,16 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-__all__ = ["content_identity", "file_size", "is_compressed", "is_remote", "open_arrow", "open_input", "open_raw"]
+__all__ = [
+    "content_identity",
+    "file_size",
+    "has_ranges",
+    "is_compressed",
+    "is_remote",
+    "open_arrow",
+    "open_input",
+    "open_raw",
+]
 
 _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 _PROBES = 16
@@ -64,6 +73,15 @@ def file_size(path: str) -> int:
     return Path(path).stat().st_size
 
 
+def has_ranges(path: str) -> bool:
+    """Whether parts of the file can be read without what is before them. Raises OSError."""
+    if is_remote(path):
+        from trimbed.counting.remote import remote_info
+
+        return remote_info(path).ranges
+    return True
+
+
 def content_identity(path: str) -> str:
     """What identifies a file's content: its size with the store's entity tag, or with a digest of probes.
 
@@ -76,8 +94,8 @@ def content_identity(path: str) -> str:
         info = remote_info(path)
         if info.tag:
             return f"{info.size}:{info.tag}"
-        if info.size < 0:
-            return "unknown"
+        if not info.ranges:
+            return f"{info.size}" if info.size >= 0 else "unknown"
     size = file_size(path)
     with open_raw(path) as file:
         return f"{size}:{_probe(file, size)}"

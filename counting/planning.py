@@ -14,10 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trimbed.counting.inputs import content_identity, file_size, is_compressed, is_remote, open_input, open_raw
+from trimbed.counting.inputs import (
+    content_identity,
+    file_size,
+    has_ranges,
+    is_compressed,
+    is_remote,
+    open_input,
+    open_raw,
+)
 from trimbed.counting.listing import DataFile
 from trimbed.counting.readers.batches import is_text_type
-from trimbed.counting.shards import Extent, ReadOptions, group_extents
+from trimbed.counting.shards import WHOLE, Extent, ReadOptions, group_extents
 from trimbed.storage.errors import CountingError, TrimbedError
 
 __all__ = ["Plan", "plan_files"]
@@ -90,7 +98,7 @@ def plan_files(
         return Plan(
             list(group_extents(_first_rows(extents, counts, max_samples), target)), options, identities, left_out
         )
-    if reader in ("text", "jsonl") and not any(is_compressed(extent.path) for extent in extents):
+    if reader in ("text", "jsonl") and all(extent.stop != WHOLE for extent in extents):
         return Plan(list(group_extents(_first_lines(extents, max_samples), target)), options, identities, left_out)
     return Plan([tuple(extents)], replace(options, max_rows=max_samples), identities, left_out)
 
@@ -140,6 +148,10 @@ def _parquet(file: DataFile, column: str, target: int) -> _Planned:
     from trimbed.counting.readers.parquet import column_bytes
 
     size = file_size(file.path)
+    if not has_ranges(file.path):
+        raise CountingError(
+            f"{file.path}: the server gives no parts of files, and Parquet can't be read without; fetch it"
+        )
     with open_raw(file.path) as raw:
         raw.seek(max(0, size - 8))
         tail = raw.read(8)
@@ -203,7 +215,7 @@ def _split_few(extents: list[Extent], planned: Sequence[_Planned], target: int) 
 def _lines(file: DataFile, column: str, target: int) -> _Planned:
     size = file_size(file.path)
     identity = content_identity(file.path)
-    if is_compressed(file.path) or size < 0:
+    if is_compressed(file.path) or size < 0 or not has_ranges(file.path):
         return _Planned(identity, [Extent(file.name, file.path)])
     starts = range(0, size, target) if size > target * 3 // 2 else range(1)
     bounds = [*starts, size]

@@ -41,23 +41,62 @@ def open_remote(path: str) -> BinaryIO:
     """A file to read, seekable where the server gives ranges. Raises OSError, FileNotFoundError among them."""
     info = remote_info(path)
     filesystem, inner = _resolve(path)
-    raw: io.RawIOBase
-    if info.ranges and info.size >= 0:
-        raw = _RangedFile(filesystem, inner, path, info.size)
-    else:
-        raw = _StreamedFile(filesystem, inner, path)
-    return io.BufferedReader(raw, _BLOCK)
+    if info.ranges:
+        return io.BufferedReader(_RangedFile(filesystem, inner, path, info.size), _BLOCK)
+    return io.BufferedReader(_StreamedFile(filesystem, inner, path), _BLOCK)
 
 
 @lru_cache(maxsize=65536)
 def remote_info(path: str) -> RemoteInfo:
     """Ask the store, once for each path. Raises OSError."""
     filesystem, inner = _resolve(path)
-    info = _retrying(lambda: filesystem.info(inner), path)
-    size = info.get("size")
+    info = _retrying(lambda: _info(filesystem, inner), path)
+    size = -1 if info.get("size") is None else int(info["size"])
     tag = next((info[key] for key in ("ETag", "etag", "md5Hash", "content_md5", "blob_id") if info.get(key)), "")
-    http = path.startswith(("http://", "https://"))
-    return RemoteInfo(-1 if size is None else int(size), str(tag).strip('"'), not http or bool(info.get("partial")))
+    ranges = size >= 0 and info.get("partial") is not False
+    if ranges and size and _is_http(path):
+        ranges = _retrying(lambda: _http_range(filesystem, inner, 0, 1), path) is not None
+    return RemoteInfo(size, str(tag).strip('"'), ranges)
+
+
+def _info(filesystem: Any, inner: str) -> Any:
+    """What the store says. fsspec takes every failure over HTTP for a missing file; the real one is behind it."""
+    try:
+        return filesystem.info(inner)
+    except FileNotFoundError as error:
+        cause = error.__cause__
+        if isinstance(cause, Exception) and failure_of(cause).kind is Kind.TRANSIENT:
+            raise cause from None
+        raise
+
+
+def _is_http(path: str) -> bool:
+    return path.startswith(("http://", "https://"))
+
+
+def _http_range(filesystem: Any, url: str, start: int, stop: int) -> bytes | None:
+    """Some bytes of a file, or None from a server that would send all of it instead (which isn't read then)."""
+    import fsspec
+
+    async def ask() -> bytes | None:
+        session = await filesystem.set_session()
+        options = dict(filesystem.kwargs)
+        headers = dict(options.pop("headers", {})) | {
+            "Range": f"bytes={start}-{stop - 1}",
+            "Accept-Encoding": "identity",
+        }
+        async with session.get(filesystem.encode_url(url), headers=headers, **options) as response:
+            if response.status in (404, 410):
+                raise FileNotFoundError(f"{url}: HTTP {response.status}")
+            response.raise_for_status()
+            if response.status != 206:
+                response.close()
+                return None
+            data: bytes = await response.read()
+            return data
+
+    result: bytes | None = fsspec.asyn.sync(filesystem.loop, ask)
+    return result
 
 
 def list_remote(base: str, patterns: list[str] | None) -> Iterator[tuple[str, str]]:
@@ -132,7 +171,13 @@ class _RangedFile(io.RawIOBase):
         return len(data)
 
     def _range(self, start: int, stop: int) -> bytes:
-        data: bytes = self._filesystem.cat_file(self._inner, start=start, end=stop)
+        data: bytes | None
+        if _is_http(self._path):
+            data = _http_range(self._filesystem, self._inner, start, stop)
+            if data is None:
+                raise ConnectionError(f"{self._path}: the server no longer gives parts of the file")
+        else:
+            data = self._filesystem.cat_file(self._inner, start=start, end=stop)
         if len(data) > stop - start:
             raise CountingError(f"{self._path}: the server sent {len(data)} bytes where {stop - start} were asked for")
         if not data:
