@@ -55,6 +55,8 @@ def _walk(units: tuple[int, ...], strings: bytes) -> dict[str, str]:
                 value = strings[start : strings.index(b"\0", start)]
                 entries[longer.decode("utf-8")] = value.decode("utf-8")
             stack.append((below, longer))
+    if not entries:
+        raise ValueError("the trie is empty")
     return entries
 
 

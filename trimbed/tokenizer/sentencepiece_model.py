@@ -57,6 +57,8 @@ def read_model(path: Path) -> Pieces:
         raise TokenizerError(f"{path} is not a SentencePiece model, or is cut short") from None
     if not model.pieces:
         raise TokenizerError(f"{path} is not a SentencePiece model: it has no pieces")
+    if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec"):
+        raise TokenizerError(f"{path} lacks the model's settings, which stand behind its pieces; is the file whole?")
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
     algorithms = {schema.TrainerSpec.UNIGRAM: "unigram", schema.TrainerSpec.BPE: "bpe"}
     if trainer.model_type not in algorithms:
