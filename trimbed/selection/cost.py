@@ -44,12 +44,11 @@ class PieceCosts:
         Raises SelectionError where the pieces aren't all of the corpus, or the tokenizer's text can't be cut.
         """
         plan = plan_of(document)
-        self._inner = json.loads(plan.inner_document)
+        inner = json.loads(plan.inner_document)
         same = plan.initial_document == plan.inner_document
-        self._initial = self._inner if same else json.loads(plan.initial_document)
         self._pieces = Pieces.of({name: tables[name] for name in sorted(by_source)})
-        encoding = PieceEncoding(self._inner, self._initial)
-        self._original = encoding.encode(self._pieces, np.arange(len(self._pieces)))
+        self._encoding = PieceEncoding(inner, inner if same else json.loads(plan.initial_document))
+        self._original = self._encoding.encode(self._pieces, np.arange(len(self._pieces)))
         self._by_source = {name: by_source[name] for name in sorted(by_source)}
         contents = {match.id: len(match.content) for match in plan.added}
         self._check_complete(contents)
@@ -69,7 +68,7 @@ class PieceCosts:
         )
         self._characters = counts @ self._pieces.characters + self._added_characters
         self._whole = whole
-        self._unk = _unknown(self._inner)
+        self._unk = _unknown(inner)
 
     @classmethod
     def from_cache(cls, cache: CountsCache, document: Mapping[str, Any], counts: CorpusCounts) -> PieceCosts:
@@ -119,24 +118,13 @@ class PieceCosts:
         sizes = self._original.sizes
         chosen = np.flatnonzero(changed)
         if len(chosen):
-            encoded, unk = self._again(kept, chosen)
+            encoded = self._encoding.trimmed(kept).encode(self._pieces, chosen)
             filled = encoded.sizes > 0
             edges = np.concatenate((encoded.ids[encoded.starts[filled]], encoded.ids[encoded.ends[filled] - 1]))
-            if unk is not None and (edges == unk).any():
+            if self._unk is not None and (edges == self._unk).any():
                 return None, changed
             sizes[chosen] = encoded.sizes
         return sizes, changed
-
-    def _again(self, kept: np.ndarray, chosen: np.ndarray) -> tuple[Encoded, int | None]:
-        """The chosen pieces' new encodings, and the new id of the unknown where the model fuses it."""
-        from trimbed.trimming.surgery import trim_document
-
-        inner, new_ids = trim_document(self._inner, _known(self._inner, kept), check=False)
-        initial = inner
-        if self._initial is not self._inner:
-            initial, _ = trim_document(self._initial, _known(self._initial, kept), check=False)
-        encoded = PieceEncoding(inner, initial).encode(self._pieces, chosen)
-        return encoded, None if self._unk is None else int(new_ids[self._unk])
 
     def _of_ids(self, encoded: Encoded) -> list[np.ndarray]:
         """By source, int64[vocab_size]: how often the pieces hold each id."""
@@ -158,19 +146,6 @@ class PieceCosts:
                     f"exact costs need every piece of the corpus, and the cache holds those of {int(ours.sum()):,} of "
                     f"the {int(number.sum()):,} tokens of {name}; count with corpus.keep_pieces, and large enough"
                 )
-
-
-def _known(document: Mapping[str, Any], kept: np.ndarray) -> np.ndarray:
-    """int64[n]: the kept ids that a plan's document has; it leaves added tokens out that are matched before."""
-    from trimbed.tokenizer.document import TokenizerDocument
-
-    parsed = TokenizerDocument.parse(document)
-    known = np.zeros(len(kept), dtype=bool)
-    known[list(parsed.vocab.values())] = True
-    known[[token.id for token in parsed.added_tokens]] = True
-    if parsed.algorithm == "unigram":
-        known[: len(parsed.scores)] = True
-    return np.flatnonzero(kept & known)
 
 
 def _unknown(document: Mapping[str, Any]) -> int | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trimbed.errors import SelectionError
+from trimbed.selection.cutting import cut_recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trimbed.counting.encoders import EncoderRecipe
     from trimbed.counting.plan import KernelPlan
 
 __all__ = ["Encoded", "PieceEncoding", "Pieces", "plan_of"]
@@ -107,13 +109,26 @@ class PieceEncoding:
     """Encodes pieces as a plan's two documents say: natively where there is an encoder, else with the library."""
 
     def __init__(self, inner: Mapping[str, Any], initial: Mapping[str, Any]) -> None:
-        from trimbed.counting.kernel.library import PieceLibrary
+        recipe = _recipe(inner, initial)
+        self._inner, self._initial = inner, initial
+        self._set(recipe, None, None)
 
-        texts = [json.dumps(document, ensure_ascii=False) for document in (inner, initial)]
-        if inner is initial:
-            texts[1] = texts[0]
-        self._library = PieceLibrary(*texts)
-        self._native = _native_encoder(*texts)
+    def _set(self, recipe: EncoderRecipe | None, ids: np.ndarray | None, kept: np.ndarray | None) -> None:
+        self._recipe, self._ids, self._kept = recipe, ids, kept
+        self._native = None
+        self._library: tuple[Any, np.ndarray | None] | None = None
+        if recipe is not None:
+            from trimbed.counting.kernel import _kernel
+
+            self._native = _kernel.PieceEncoder.make(recipe.pack())
+
+    def trimmed(self, kept: np.ndarray) -> PieceEncoding:
+        """The encoding by the same tokenizer with only the ``kept`` ids (bool[vocab_size]); it gives the old ids."""
+        found = object.__new__(PieceEncoding)
+        found._inner, found._initial = self._inner, self._initial
+        recipe, ids = cut_recipe(self._recipe, kept) if self._recipe is not None else (None, None)
+        found._set(recipe, ids, kept)
+        return found
 
     def encode(self, pieces: Pieces, chosen: np.ndarray) -> Encoded:
         """The ids of the ``chosen`` pieces (int64[k]), in that order."""
@@ -139,6 +154,8 @@ class PieceEncoding:
             return self._by_library(data, ends, initial)
         ids, id_ends, unknown = self._native.encode_many(data.tobytes(), ends.astype(np.uint64).tobytes(), initial)
         found = np.frombuffer(ids, dtype=np.uint32).astype(np.int64)
+        if self._ids is not None:
+            found = self._ids[found]
         marked = np.frombuffer(id_ends, dtype=np.uint64).astype(np.int64)
         native = Encoded(found, marked >> 1)
         if not unknown:
@@ -156,10 +173,23 @@ class PieceEncoding:
         return Encoded(merged, ends_of)
 
     def _by_library(self, data: np.ndarray, ends: np.ndarray, initial: bool) -> Encoded:
+        library, old_ids = self._loaded()
         text, starts = data.tobytes(), np.concatenate(([0], ends[:-1])).tolist()
         pieces = [text[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
-        ids, sizes = self._library.encode(pieces, np.full(len(pieces), initial))
-        return Encoded(ids.astype(np.int64), np.cumsum(sizes))
+        ids, sizes = library.encode(pieces, np.full(len(pieces), initial))
+        found = ids.astype(np.int64)
+        return Encoded(found if old_ids is None else old_ids[found], np.cumsum(sizes))
+
+    def _loaded(self) -> tuple[Any, np.ndarray | None]:
+        """The library's tokenizers, loaded when a piece first needs them, and the old ids of their ids."""
+        if self._library is None:
+            from trimbed.counting.kernel.library import PieceLibrary
+
+            documents, old_ids = [self._inner, self._initial], None
+            if self._kept is not None:
+                documents, old_ids = _trimmed(documents, self._kept)
+            self._library = PieceLibrary(*(json.dumps(one, ensure_ascii=False) for one in documents)), old_ids
+        return self._library
 
 
 def plan_of(document: Mapping[str, Any]) -> KernelPlan:
@@ -174,12 +204,35 @@ def plan_of(document: Mapping[str, Any]) -> KernelPlan:
     return plan
 
 
-def _native_encoder(inner: str, initial: str) -> Any:
+def _trimmed(documents: Sequence[Mapping[str, Any]], kept: np.ndarray) -> tuple[list[Mapping[str, Any]], np.ndarray]:
+    """A plan's documents cut to ``kept``, and the old ids of their ids."""
+    from trimbed.tokenizer.document import TokenizerDocument
+    from trimbed.trimming.surgery import trim_document
+
+    found: list[Mapping[str, Any]] = []
+    old_ids = np.empty(0, dtype=np.int64)
+    for document in documents:
+        parsed = TokenizerDocument.parse(document)
+        known = np.zeros(len(kept), dtype=bool)  # a plan's documents lack the added tokens that are matched before
+        known[list(parsed.vocab.values())] = True
+        known[[token.id for token in parsed.added_tokens]] = True
+        if parsed.algorithm == "unigram":
+            known[: len(parsed.scores)] = True
+        small, new_ids = trim_document(document, np.flatnonzero(kept & known), check=False)
+        found.append(small)
+        old = np.flatnonzero(new_ids >= 0)
+        old_ids = np.empty(len(old), dtype=np.int64)
+        old_ids[new_ids[old]] = old
+    return found, old_ids
+
+
+def _recipe(inner: Mapping[str, Any], initial: Mapping[str, Any]) -> EncoderRecipe | None:
+    """The native encoder's recipe; None where there is no native module, or no counterpart for the document."""
     try:
-        from trimbed.counting.kernel import _kernel
+        from trimbed.counting.kernel import _kernel  # noqa: F401
     except ImportError:
         return None
     from trimbed.counting.encoders import NoRecipe, make_encoder_recipe
 
     recipe = make_encoder_recipe(inner, initial)
-    return None if isinstance(recipe, NoRecipe) else _kernel.PieceEncoder.make(recipe.pack())
+    return None if isinstance(recipe, NoRecipe) else recipe
