@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import made
 import numpy as np
+import pyarrow as pa
 import pytest
 from trimming_cases import added, bpe, document, special, wordlevel
 
+from trimbed.counting.plan import KernelPlan, make_plan
+from trimbed.counting.plan.reference import PlanExecutor
+from trimbed.storage.counts import CorpusCounts
 from trimbed.tokenizer.spec import TokenizerSpec
 from trimbed.trimming.compare import compare
 from trimbed.trimming.compare_page import compare_page, compare_rows
@@ -104,29 +109,54 @@ def test_the_page_and_the_rows_show_what_was_found() -> None:
     assert {"check": "tokens that can't be built", "result": "1"} in compare_rows(report)
 
 
-def test_a_cache_gives_coverage_samples_and_exact_cost(tmp_path: Path) -> None:
-    from trimbed.counting.config import CorpusConfig
-    from trimbed.counting.counter import CorpusCounter
-    from trimbed.storage.cache import CountsCache
+class Cache:
+    """What an audit asks of a counts cache, in memory."""
 
+    def __init__(self, tokenizer: TokenizerSpec, texts: list[str], *, pieces: bool) -> None:
+        plan = make_plan(tokenizer.document.data)
+        assert isinstance(plan, KernelPlan)
+        found = Counter(part for text in texts for part in PlanExecutor(plan).pieces(text) if part[2] is None)
+        self.manifest = SimpleNamespace(tokenizer=SimpleNamespace(fingerprint=tokenizer.fingerprint))
+        rows = [{"piece": p.encode(), "initial": i, "count": n} for (p, i, _), n in found.items()] if pieces else []
+        schema = pa.schema([("piece", pa.binary()), ("initial", pa.bool_()), ("count", pa.int64())])
+        self.table = pa.Table.from_pylist(rows, schema=schema)
+        numbers = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+        for text in texts:
+            np.add.at(numbers, tokenizer.encode(text), 1)
+        self.counts = CorpusCounts.from_counts(numbers, samples=texts)
+
+    def read_counts(self) -> CorpusCounts:
+        return self.counts
+
+    def pieces(self, source: str | None = None) -> pa.Table:
+        return self.table
+
+
+@pytest.mark.parametrize("pieces", [True, False])
+def test_a_cache_gives_coverage_samples_and_exact_cost(pieces: bool) -> None:
     one = spec(made.tiny("bpe"))
-    (tmp_path / "texts.txt").write_text("\n".join(made.SENTENCES[:4] * 3), encoding="utf-8")
-    corpus = CorpusConfig.model_validate(
-        {
-            "datasets": [{"path": "text", "data_files": str(tmp_path / "texts.txt")}],
-            "keep_pieces": 100_000,
-            "workers": 1,
-            "executor": "inline",
-        }
-    )
-    CorpusCounter(one, corpus, str(tmp_path / "counts")).run()
-    cache = CountsCache.open(str(tmp_path / "counts"))
+    texts = made.SENTENCES[:4] * 3
+    cache: Any = Cache(one, texts, pieces=pieces)
     two = spec(trim_document(one.document.data, closed(one, one.encode(made.SENTENCES[0])))[0])
     report = compare(one, two, cache=cache)
     assert report.problems == []
+    assert report.texts is not None
+    assert report.texts.texts == 4
     assert report.coverage is not None
     assert 0 < report.coverage < 1
-    lines = (tmp_path / "texts.txt").read_text(encoding="utf-8").split("\n")
-    assert report.piece_tokens is not None
-    assert report.piece_tokens.before == sum(len(one.encode(line)) for line in lines)
-    assert report.piece_tokens.after == sum(len(two.encode(line)) for line in lines)
+    if pieces:
+        assert report.piece_tokens is not None
+        assert report.piece_tokens.before == sum(len(one.encode(text)) for text in texts)
+        assert report.piece_tokens.after == sum(len(two.encode(text)) for text in texts)
+    else:
+        assert report.piece_tokens is None
+        assert any("no exact cost" in note for note in report.notes)
+
+
+def test_a_cache_of_another_tokenizer_is_not_used() -> None:
+    one, two = spec(made.tiny("bpe")), spec(made.tiny("wordlevel"))
+    cache: Any = Cache(one, made.SENTENCES[:1], pieces=False)
+    cache.manifest.tokenizer.fingerprint = "another"
+    report = compare(one, two, cache=cache, presets=[])
+    assert report.coverage is None
+    assert any("another tokenizer" in note for note in report.notes)

@@ -78,8 +78,9 @@ def test_the_report_holds_what_a_reader_asks_for(minilm_folder: Path, tmp_path: 
     assert report.coverage is not None
     assert report.coverage_by_source == {"de": pytest.approx(report.coverage)}
     assert report.dropped_tokens[0].count == 3
-    assert report.verification.texts.fragmented
-    assert report.verification.texts.length_ratio > 1
+    assert report.verification.texts.unknown.before == 0
+    assert report.verification.texts.unknown.after > 0
+    assert not any("type_vocab_size" in line for line in report.warnings)
     assert report.selection["policy"]["top_k"] == 8
     assert report.reproduce == "trimbed trim x"
     table = pq.read_table(tmp_path / "small" / "id_map.parquet").to_pydict()
@@ -91,10 +92,15 @@ def test_the_report_holds_what_a_reader_asks_for(minilm_folder: Path, tmp_path: 
     assert "Most frequent dropped tokens" in page
 
 
+@pytest.fixture(scope="module")
+def deepseek(deepseek_folder: Path) -> TokenizerSpec:
+    return TokenizerSpec.load(deepseek_folder)
+
+
 def test_a_real_byte_level_tokenizer_trims_alone(
-    deepseek_folder: Path, stdlib_texts: list[str], tmp_path: Path
+    deepseek: TokenizerSpec, stdlib_texts: list[str], tmp_path: Path
 ) -> None:
-    spec = TokenizerSpec.load(deepseek_folder)
+    spec = deepseek
     texts = [line for text in stdlib_texts[:4] for line in text.splitlines()[:200]]
     kept = kept_for(spec, texts)
     report = trim(spec, kept, tmp_path / "small", texts=texts, config=NEVER)
@@ -121,8 +127,8 @@ def test_trimming_a_checkpoint_twice_equals_trimming_it_once(tmp_path: Path) -> 
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "once" / name).read_bytes()
 
 
-def test_a_kept_set_that_cannot_be_built_is_refused(deepseek_folder: Path, tmp_path: Path) -> None:
-    spec = TokenizerSpec.load(deepseek_folder)
+def test_a_kept_set_that_cannot_be_built_is_refused(deepseek: TokenizerSpec, tmp_path: Path) -> None:
+    spec = deepseek
     number = spec.token_to_id("Ġinternational")
     assert number is not None
     with pytest.raises(TrimError, match="can't all be built"):
@@ -133,11 +139,11 @@ def test_a_kept_set_that_cannot_be_built_is_refused(deepseek_folder: Path, tmp_p
 
 
 def test_a_selection_of_another_tokenizer_is_refused(
-    minilm_folder: Path, deepseek_folder: Path, tmp_path: Path
+    minilm_folder: Path, deepseek: TokenizerSpec, tmp_path: Path
 ) -> None:
     selection = select_tokens(TokenizerSpec.load(minilm_folder), None, SelectionConfig(keep_tokens=["the"]))
     with pytest.raises(TrimError, match="made for another tokenizer"):
-        trim(TokenizerSpec.load(deepseek_folder), selection, tmp_path / "small")
+        trim(deepseek, selection, tmp_path / "small")
 
 
 def test_sentence_transformers_folders_with_the_model_in_a_subfolder(tmp_path: Path) -> None:
@@ -169,6 +175,16 @@ def test_the_chat_templates_words_are_among_the_proof(tmp_path: Path) -> None:
     )
     found = template_texts(TokenizerSpec.load(source))
     assert any(text.strip() == "w2" for text in found)
+
+
+def test_texts_that_fragment_most_are_listed_first(tiny_bpe: dict[str, Any], tmp_path: Path) -> None:
+    spec = TokenizerSpec.from_document(tiny_bpe)
+    texts = ["the lamp", "the lamp in the kitchen", "kitchen morning kitchen"]
+    report = trim(spec, kept_for(spec, texts[:1]), tmp_path / "small", texts=texts, config=NEVER)
+    shown = [(entry.text, entry.after / entry.before) for entry in report.verification.texts.fragmented]
+    assert [text for text, _ in shown] == [texts[2], texts[1]]
+    assert shown[0][1] > shown[1][1] > 1
+    assert report.verification.texts.length_ratio > 1
 
 
 # -- the command line -----------------------------------------------------------------------------------------------

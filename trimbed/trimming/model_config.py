@@ -13,7 +13,7 @@ from trimbed.trimming.renumbering import Renumbering
 __all__ = ["ConfigEdit", "edit_config", "find_sizes", "find_value"]
 
 ID_KEY = re.compile(r"(^|_)tokens?_(id|ids|index|indexes|indices)$|^(pad|bos|eos|unk|mask)_index$")
-SIZE_KEY = re.compile(r"(^|_)vocab(ulary)?_size($|_)")
+SIZE_KEY = re.compile(r"(^|_)(?<!type_)vocab(ulary)?_size($|_)")
 ID_LISTS = ("suppress_tokens", "begin_suppress_tokens")
 ID_TABLES = ("lang_to_id", "task_to_id")
 
