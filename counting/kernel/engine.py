@@ -127,6 +127,8 @@ class KernelTally:
             raise UsageError(f"texts must be an Arrow array of strings: {error}") from None
         except _kernel.BadRow as error:
             raise CountingError(f"a text can't be counted: {error}") from None
+        except ValueError as error:
+            raise CountingError(f"an array of texts contradicts itself: {error}") from error
         self._over = False
 
     def finish(self) -> TextCounts:
