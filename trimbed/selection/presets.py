@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
     "PresetInfo",
     "available_presets",
     "check_preset",
+    "preset_rows",
     "register_parametrised_preset",
     "register_preset",
     "resolve_preset",
@@ -127,6 +128,35 @@ def resolve_preset(name: str, context: TokenizerSpec | PresetContext) -> np.ndar
     present = np.array([token is not None for token in context.spec.tokens], dtype=bool)
     chosen: np.ndarray = np.asarray(found, dtype=bool) & present
     return chosen
+
+
+def preset_rows(names: Sequence[str], spec: TokenizerSpec | None = None) -> list[dict[str, Any]]:
+    """Rows to show: the presets ``names``, or all; with ``spec``, how many tokens each holds there, and a few of them.
+
+    Families have no number of their own, but are shown by script where ``spec`` has tokens of one. Raises UsageError.
+    """
+    for name in names:
+        check_preset(name)
+    infos = {info.name: info for info in available_presets()}
+    context = PresetContext(spec) if spec is not None else None
+    wanted = list(names) or list(infos)
+    if context is not None and not names:
+        scripts = {script for script in context.spec.scripts() if script not in (None, "mixed", "Zyyy", "Zinh", "Zzzz")}
+        wanted += sorted(f"script:{script}" for script in scripts)
+    rows = []
+    for name in wanted:
+        info = infos.get(name) or infos.get(f"{name.partition(':')[0]}:…")
+        row: dict[str, Any] = {"preset": name, "kept": "always" if info and info.always_kept else "on request"}
+        if context is not None and not name.endswith(":…"):
+            ids = np.flatnonzero(resolve_preset(name, context)).tolist()
+            row["tokens"] = len(ids)
+            step = max(1, len(ids) // 5)
+            row["examples"] = " ".join(repr(context.spec.tokens[index]) for index in ids[::step][:5])
+        elif context is not None:
+            row["tokens"], row["examples"] = None, ""
+        row["what"] = info.summary if info else ""
+        rows.append(row)
+    return rows
 
 
 def check_preset(name: str) -> None:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from trimbed.selection.cost import PieceCosts
+    from trimbed.storage.cache import CountsCache
     from trimbed.storage.counts import CorpusCounts
     from trimbed.tokenizer.spec import TokenizerSpec
 
-__all__ = ["EXACT_BY_DEFAULT", "Sweep", "sweep"]
+__all__ = ["EXACT_BY_DEFAULT", "Sweep", "run_sweep", "sweep"]
 
 EXACT_BY_DEFAULT = 50  # up to so many policies get exact costs without being asked for
 _REQUEST_FIELDS = {name for name in SelectionConfig.model_fields if name.startswith("keep_")}
@@ -52,6 +53,40 @@ def sweep(
     if isinstance(policies, SweepConfig):
         policies = expand(base or SelectionConfig(), policies)
     return Sweep(spec, counts).table(policies, costs=costs)
+
+
+def run_sweep(
+    spec: TokenizerSpec,
+    counts: CorpusCounts | None,
+    cache: CountsCache | None,
+    base: SelectionConfig,
+    config: SweepConfig,
+) -> tuple[pa.Table, list[str]]:
+    """All that a configured sweep asks for: the table, and notes for the person watching.
+
+    With ``config.best`` the last row is the smallest vocabulary that meets the bound, after those that are listed.
+    """
+    import pyarrow as pa
+
+    from trimbed.selection.best import find_best, parse_bound
+    from trimbed.selection.inputs import piece_costs
+
+    bound = parse_bound(config.best) if config.best else None
+    listed = expand(base, config) if config.grid or config.policies or bound is None else []
+    wanted = config.exact_cost
+    if bound is not None and bound.measure.partition(":")[0] != "coverage" and wanted is None:
+        wanted = True
+    costs, why = piece_costs(cache, spec, counts, wanted=wanted, policies=len(listed))
+    notes = [why] if why else []
+    made = Sweep(spec, counts)
+    tables = [made.table(listed, costs=costs)] if listed else []
+    if bound is not None:
+        best = find_best(made, base, bound, costs=costs)
+        notes.append(f"smallest with {config.best}: {best['policy']}, {best['kept']:,} tokens")
+        tables.append(pa.Table.from_pylist([best]))
+    for requests in made.asked():
+        notes += [str(miss) for miss in requests.missing] + requests.notes
+    return pa.concat_tables(tables, promote_options="permissive"), list(dict.fromkeys(notes))
 
 
 class Sweep:
@@ -114,6 +149,10 @@ class Sweep:
             row.update(costs.columns(answers.reasons(policy, requested) != Reason.dropped))
         return row
 
+    def smallest(self, policy: SelectionConfig) -> int:
+        """How many tokens no policy can do without."""
+        return int(self._answers_for(policy).frame.fixed.sum())
+
     def _requested(self, policy: SelectionConfig) -> np.ndarray:
         key = policy.model_dump_json(include=_REQUEST_FIELDS)
         if key not in self._requests:
@@ -121,10 +160,9 @@ class Sweep:
             self._requests[key] = found, found.mask(self.spec.vocab_size)
         return self._requests[key][1]
 
-    def requests(self, policy: SelectionConfig) -> Requests:
-        """What the policy asks for, resolved once for all policies that ask for the same."""
-        self._requested(policy)
-        return self._requests[policy.model_dump_json(include=_REQUEST_FIELDS)][0]
+    def asked(self) -> list[Requests]:
+        """What the policies so far asked for, resolved once for all that ask for the same."""
+        return [requests for requests, _ in self._requests.values()]
 
     def _answers_for(self, policy: SelectionConfig) -> Answers:
         key = _weights_key(policy)
