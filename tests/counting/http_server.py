@@ -12,8 +12,8 @@ from pathlib import Path
 class Server(ThreadingHTTPServer):
     """Serves ``folder``. ``fault(number, path)`` names what goes wrong with a GET, or None.
 
-    Faults: a status as text (``503``, ``429``, ``404``), ``cut`` (the connection ends in mid-body), ``short`` (less than
-    announced), ``ignore`` (no range is heeded).
+    Faults: a status as text (``503``, ``429``, ``404``), ``cut`` (the connection ends in mid-body), ``short`` (less
+    than announced), ``ignore`` (no range is heeded).
     """
 
     daemon_threads = True
