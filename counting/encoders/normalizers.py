@@ -16,8 +16,8 @@ from trimbed.counting.encoders.regex import Atom, UnsupportedPattern, parse_rege
 
 __all__ = ["NormalizerSteps", "translate_normalizer"]
 
-_MAP, _COMPOSE, _PREPEND, _STRIP, _REPLACE, _GUARD = range(1, 7)
-_BY_CHARACTER = frozenset({"Lowercase", "StripAccents", "Nmt", "ByteLevel"})
+_MAP, _COMPOSE, _PREPEND, _STRIP, _REPLACE, _GUARD, _BYTES = range(1, 8)
+_BY_CHARACTER = frozenset({"Lowercase", "StripAccents", "Nmt"})
 _FORMS = {"NFC": (False, 1), "NFD": (False, 0), "NFKC": (True, 1), "NFKD": (True, 0)}
 
 
@@ -69,6 +69,9 @@ def _translate(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normalize
         steps.compose(str(kind))
     elif kind in _BY_CHARACTER:
         steps.map(probe.character_map(part))
+    elif kind == "ByteLevel":
+        steps.steps.append((_BYTES,))
+        steps.ascii_same = False
     elif kind == "BertNormalizer":
         _bert(part, steps)
     elif kind == "Prepend":

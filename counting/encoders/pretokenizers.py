@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from trimbed.counting.encoders.classes import compile_together, literal
 from trimbed.counting.encoders.recipe import RecipeBuilder
 from trimbed.counting.encoders.regex import Alternatives, Atom, Node, Repeat, UnsupportedPattern, parse_regex
 
-__all__ = ["BYTES", "PreTokenizerSteps", "translate_pre_tokenizer"]
+__all__ = ["BYTES", "PreTokenizerSteps", "add_byte_alphabet", "translate_pre_tokenizer"]
 
-_SPLIT, _METASPACE, _PREFIX_SPACE, _MAP, _FIXED = range(1, 6)
+_SPLIT, _METASPACE, _PREFIX_SPACE, _BYTES, _FIXED = range(1, 6)
 _BEHAVIOURS = {"Removed": 0, "Isolated": 1, "MergedWithPrevious": 2, "MergedWithNext": 3, "Contiguous": 4}
 _SCHEMES = {"never": 0, "always": 1, "first": 2}
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -27,6 +29,11 @@ def _byte_alphabet() -> tuple[str, ...]:
 
 BYTES = _byte_alphabet()
 """The character that stands for each byte in byte-level vocabularies."""
+
+
+def add_byte_alphabet(builder: RecipeBuilder) -> None:
+    """What the native byte steps read."""
+    builder.add("bytes", np.array([ord(c) for c in BYTES], np.uint32))
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,12 @@ def translate_pre_tokenizer(
     step at the end may be left to the model. Raises UnsupportedPattern where there's no translation."""
     steps: list[tuple[int, ...] | _Split] = []
     _translate(builder, part, steps)
-    ends_in_bytes = bytes_at_end and bool(steps) and steps[-1] == (_MAP,)
+    ends_in_bytes = bytes_at_end and bool(steps) and steps[-1] == (_BYTES,)
     if ends_in_bytes:
         steps.pop()
     asks_start = _asks_start(steps)
     splits = [step for step in steps if isinstance(step, _Split)]
-    mapping = (_MAP, _byte_map(builder)) if (_MAP,) in steps else (_MAP,)
-    rows = [() if isinstance(step, _Split) else mapping if step == (_MAP,) else step for step in steps]
+    rows = [() if isinstance(step, _Split) else step for step in steps]
     if splits:
         compiled = compile_together([split.tree for split in splits])
         builder.pages(f"{name}.classes", compiled.classes)
@@ -79,16 +85,6 @@ def _asks_start(steps: list[tuple[int, ...] | _Split]) -> bool:
     return bool(first)
 
 
-def _byte_map(builder: RecipeBuilder) -> int:
-    changes = {}
-    for point in range(0x110000):
-        if not 0xD800 <= point < 0xE000:
-            text = "".join(BYTES[b] for b in chr(point).encode())
-            if text != chr(point):
-                changes[point] = text
-    return builder.character_map(changes)
-
-
 def _translate(builder: RecipeBuilder, part: Mapping[str, Any] | None, steps: list[tuple[int, ...] | _Split]) -> None:
     if part is None:
         return
@@ -103,7 +99,7 @@ def _translate(builder: RecipeBuilder, part: Mapping[str, Any] | None, steps: li
                 steps.append((_PREFIX_SPACE,))
             if part.get("use_regex", True):
                 steps.append(_Split(parse_regex(_GPT2), isolated, False))
-            steps.append((_MAP,))
+            steps.append((_BYTES,))
         case "Split":
             pattern = part["pattern"]
             tree = literal(pattern["String"]) if "String" in pattern else parse_regex(pattern["Regex"])

@@ -33,16 +33,12 @@ def _all_characters() -> str:
 
 
 @lru_cache(maxsize=1)
-def _characters_with_history() -> str:
-    """All characters of the planes that Unicode assigns characters in, and some of each other plane, where a library
-    can know of none (unassigned or private)."""
-    used = [c for c in _all_characters() if ord(c) < 0x40000 or 0xE0000 <= ord(c) < 0xF0000]
-    rest = [
-        chr(c)
-        for c in range(0x40000, CODE_POINTS)
-        if not 0xE0000 <= c < 0xF0000 and (c % 4099 == 0 or c % 0x10000 in (0, 0xFFFD, 0xFFFE, 0xFFFF))
-    ]
-    return "".join(used + rest)
+def _characters_by_history() -> tuple[str, str]:
+    """The characters of the planes that Unicode assigns characters in, and those of the others (unassigned or for
+    private use), which libraries mostly leave alone."""
+    used = "".join(c for c in _all_characters() if ord(c) < 0x40000 or 0xE0000 <= ord(c) < 0xF0000)
+    rest = "".join(c for c in _all_characters() if 0x40000 <= ord(c) < 0xE0000 or ord(c) >= 0xF0000)
+    return used, rest
 
 
 def _points(text: str) -> np.ndarray:
@@ -78,7 +74,11 @@ def matches_one_character(pattern: str) -> bool:
 @lru_cache(maxsize=64)
 def _probed_map(text: str) -> Mapping[int, str]:
     normalize = library_part("normalizer", json.loads(text)).normalize_str
-    return _map_of(normalize, _characters_with_history())
+    used, rest = _characters_by_history()
+    changed = _map_of(normalize, used)
+    if normalize(rest) != rest:
+        changed |= _map_of(normalize, rest)
+    return changed
 
 
 def character_map(normalizer: Mapping[str, Any]) -> Mapping[int, str]:
@@ -124,7 +124,8 @@ def _mark_order(canonical: Mapping[int, str]) -> np.ndarray:
     # U+0345 has the highest combining class there is (240), U+0334 the lowest (1): around a starter they stay where
     # they are, around a mark they change places.
     normalize = library_part("normalizer", {"type": "NFD"}).normalize_str
-    characters = "".join(c for c in _characters_with_history() if ord(c) not in canonical and c != _FENCE)
+    # A private or unassigned character is no mark in any version of Unicode, so the planes of those aren't asked.
+    characters = "".join(c for c in _characters_by_history()[0] if ord(c) not in canonical and c != _FENCE)
     marks = []
     for begin in range(0, len(characters), 4096):
         part = [f"\u0345{c}\u0334" for c in characters[begin : begin + 4096]]

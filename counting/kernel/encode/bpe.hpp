@@ -84,33 +84,57 @@ private:
         }
         for (const std::uint32_t id : byte_ids_) require(id < vocab || id == kNone, "a byte's id is out of range");
         require(unknown_ < vocab || unknown_ >= kMissing, "the unknown token's id is out of range");
-        id_bits_ = static_cast<unsigned>(std::bit_width(std::max<std::uint32_t>(vocab, 2) - 1));
+        id_bits_ = static_cast<unsigned>(std::bit_width(vocab));
         rank_bits_ = 64 - 2 * id_bits_;
         require(id_bits_ <= 21 && (left.size() + 1) >> std::min(rank_bits_, 31u) == 0, "too many tokens and merges");
-        std::size_t size = 64;
-        while (size < left.size() * 2) size *= 2;
-        slots_.assign(size, kEmpty);
-        shift_ = 64 - static_cast<unsigned>(std::bit_width(size - 1));
-        mask_ = size - 1;
+        slots_.assign(left.size() + left.size() / 3 + 64, kEmpty);
+        unsigned bits = 10;
+        while ((std::size_t{1} << bits) < left.size() * 8) ++bits;
+        some_.assign((std::size_t{1} << bits) / 64, 0);
+        some_shift_ = 64 - bits;
+        rank_mask_ = (std::uint64_t{1} << rank_bits_) - 1;
+        near_.assign(std::size_t{1} << kNearBits, kEmpty);
         for (std::uint32_t rank = 0; rank < left.size(); ++rank) {  // later ones replace earlier ones
             const std::uint64_t key = std::uint64_t{left[rank]} << id_bits_ | right[rank];
             std::size_t at = place(key);
-            while (slots_[at] != kEmpty && slots_[at] >> rank_bits_ != key) at = (at + 1) & mask_;
+            while (slots_[at] != kEmpty && slots_[at] >> rank_bits_ != key) at = after(at);
             slots_[at] = key << rank_bits_ | rank;
+            const std::uint64_t bit = spread(key) >> some_shift_;
+            some_[bit >> 6] |= std::uint64_t{1} << (bit & 63);
         }
     }
 
+    // No slot is all ones, as no id is.
     static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
+    static constexpr unsigned kNearBits = 14;
 
-    std::size_t place(std::uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+    static std::uint64_t spread(std::uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
+    std::size_t place(std::uint64_t key) const {
+        return static_cast<std::size_t>(static_cast<unsigned __int128>(spread(key)) * slots_.size() >> 64);
+    }
+    std::size_t after(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
 
-    std::uint32_t rank(std::uint32_t left, std::uint32_t right) const {
+    // The rank of a pair of symbols, kNoRank if it is never merged. Look-ups in the large table mostly wait for memory.
+    // Few pairs make up most of them, so a small table keeps what was last found, vain look-ups included; of the rest,
+    // a row of bits, one for the hash of each pair there is, answers most of the vain ones.
+    std::uint32_t rank(std::uint32_t left, std::uint32_t right) {
         const std::uint64_t key = std::uint64_t{left} << id_bits_ | right;
-        for (std::size_t at = place(key);; at = (at + 1) & mask_) {
+        std::uint64_t& near = near_[spread(key) >> (64 - kNearBits)];
+        if (near >> rank_bits_ == key) return rank_in(near);
+        const std::uint64_t bit = spread(key) >> some_shift_;
+        near = some_[bit >> 6] >> (bit & 63) & 1 ? far(key) : key << rank_bits_ | rank_mask_;
+        return rank_in(near);
+    }
+    // In a slot, a rank of all ones means: no merge.
+    std::uint32_t rank_in(std::uint64_t slot) const {
+        const std::uint64_t value = slot & rank_mask_;
+        return value == rank_mask_ ? kNoRank : static_cast<std::uint32_t>(value);
+    }
+    std::uint64_t far(std::uint64_t key) const {
+        for (std::size_t at = place(key);; at = after(at)) {
             const std::uint64_t slot = slots_[at];
-            if (slot >> rank_bits_ == key && slot != kEmpty)
-                return static_cast<std::uint32_t>(slot & ((std::uint64_t{1} << rank_bits_) - 1));
-            if (slot == kEmpty) return kNoRank;
+            if (slot >> rank_bits_ == key && slot != kEmpty) return slot;
+            if (slot == kEmpty) return key << rank_bits_ | rank_mask_;
         }
     }
 
@@ -253,10 +277,10 @@ private:
     CodePointTable<std::uint32_t> characters_[4];
     std::vector<std::uint8_t> prefix_, suffix_;
     StringTable words_;
-    std::vector<std::uint64_t> slots_;
+    std::vector<std::uint64_t> slots_, near_, some_;
+    std::uint64_t rank_mask_ = 0;
     std::vector<std::uint32_t> merged_;
-    unsigned id_bits_ = 0, rank_bits_ = 0, shift_ = 0;
-    std::size_t mask_ = 0;
+    unsigned id_bits_ = 0, rank_bits_ = 0, some_shift_ = 0;
     std::vector<std::uint32_t> symbols_, next_, previous_;
     std::vector<Candidate> heap_;
 };

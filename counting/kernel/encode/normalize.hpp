@@ -39,6 +39,27 @@ private:
     Strings strings_;
 };
 
+// Each byte becomes the character that stands for it in byte-level vocabularies: `bytes` u32[256].
+class ByteMap {
+public:
+    ByteMap() = default;
+    explicit ByteMap(const Recipe& recipe) {
+        const auto points = recipe.array<std::uint32_t>("bytes");
+        require(points.size() == 256, "bytes has a wrong length");
+        for (const std::uint32_t c : points) {
+            require(c < kCodePoints && c >> 11 != 0x1B, "bytes has no code point");
+            characters_.emplace_back();
+            append_code_point(characters_.back(), c);
+        }
+    }
+    void apply(std::string_view text, std::string& out) const {
+        for (const char c : text) out += characters_[static_cast<std::uint8_t>(c)];
+    }
+
+private:
+    std::vector<std::string> characters_;
+};
+
 // Canonical or compatibility decomposition, ordering of marks, and composition if asked.
 class Composer {
 public:
@@ -150,6 +171,7 @@ enum class Norm : std::uint32_t {
     kStrip = 4,    // left, right, table of flags
     kReplace = 5,  // program, string, table of classes
     kGuard = 6,    // table of flags: two neighbours, one of them flagged, of under six bytes together: not native
+    kBytes = 7,    // bytes become characters
 };
 
 class Normalizer {
@@ -184,6 +206,7 @@ public:
                     step.table = table(steps[i + 3]);
                     break;
                 case Norm::kGuard: step.table = table(step.a); break;
+                case Norm::kBytes: step.bytes = ByteMap(recipe); break;
                 default: require(false, name + " has an unknown step");
             }
             list_.push_back(std::move(step));
@@ -226,6 +249,7 @@ private:
         Norm op;
         std::uint32_t a, b;
         CharMap map;
+        ByteMap bytes;
         Composer composer;
         std::string text;
         CodePointTable<std::uint8_t> table;
@@ -241,7 +265,7 @@ private:
         std::vector<std::string> strings;
     };
 
-    static bool per_character(Norm op) { return op == Norm::kMap || op == Norm::kCompose; }
+    static bool per_character(Norm op) { return op == Norm::kMap || op == Norm::kCompose || op == Norm::kBytes; }
 
     Outcome run_group(Group& group, std::string& out) {
         std::size_t at = 0, same = 0;
@@ -281,6 +305,8 @@ private:
             Step& step = list_[i];
             if (step.op == Norm::kMap) {
                 step.map.apply(work_, step_);
+            } else if (step.op == Norm::kBytes) {
+                step.bytes.apply(work_, step_);
             } else {
                 step.composer.apply(work_, step_, step.b != 0);
             }
@@ -298,6 +324,8 @@ private:
             step_.clear();
             if (step.op == Norm::kMap) {
                 step.map.apply(work_, step_);
+            } else if (step.op == Norm::kBytes) {
+                step.bytes.apply(work_, step_);
             } else {
                 for (std::size_t at = 0; at < work_.size() && !depends;)
                     depends = !step.composer.begins_afresh(next_code_point(work_.data(), at));

@@ -17,7 +17,7 @@ enum class Cut : std::uint32_t {
     kSplit = 1,        // program, behaviour, invert
     kMetaspace = 2,    // string for a space, scheme (0 never, 1 always, 2 first), split
     kPrefixSpace = 3,  // a space before each stretch that doesn't begin with one
-    kMap = 4,          // map: each code point becomes its string
+    kBytes = 4,        // each byte becomes the character that stands for it
     kFixed = 5,        // length in code points
 };
 enum class Behaviour : std::uint32_t { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
@@ -41,7 +41,7 @@ public:
                     require(!step.text.empty(), name + " replaces a space by nothing");
                     break;
                 case Cut::kPrefixSpace: break;
-                case Cut::kMap: step.map = CharMap(recipe, "map." + std::to_string(steps_[i + 1])); break;
+                case Cut::kBytes: step.bytes = ByteMap(recipe); break;
                 case Cut::kFixed: require(step.b > 0, name + " has a wrong length"); break;
                 default: require(false, name + " has an unknown step");
             }
@@ -77,8 +77,8 @@ public:
                 case Cut::kPrefixSpace:
                     if (prefix_space()) classified = false;
                     break;
-                case Cut::kMap:
-                    map(step);
+                case Cut::kBytes:
+                    bytes(step);
                     classified = false;
                     break;
                 case Cut::kFixed: fixed(step); break;
@@ -95,7 +95,7 @@ private:
         std::uint32_t b, c;
         Program program;
         std::string text;
-        CharMap map;
+        ByteMap bytes;
     };
     struct Found {
         std::size_t begin, end;
@@ -267,8 +267,8 @@ private:
         return true;
     }
 
-    void map(const Step& step) {
-        rewrite([&](std::string& out, std::string_view part, const Span&) { step.map.apply(part, out); });
+    void bytes(const Step& step) {
+        rewrite([&](std::string& out, std::string_view part, const Span&) { step.bytes.apply(part, out); });
     }
 
     void fixed(const Step& step) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,20 +39,28 @@ public:
 
     StringTable() = default;
     // Where a string comes twice the later id counts, as in a map that is filled in order.
-    StringTable(Strings strings, const std::vector<std::uint32_t>& ids) : strings_(std::move(strings)) {
-        require(strings_.size() == ids.size(), "strings and ids differ in number");
+    StringTable(const Strings& strings, const std::vector<std::uint32_t>& ids) {
+        require(strings.size() == ids.size(), "strings and ids differ in number");
         std::size_t size = 16;
         while (size < ids.size() * 2) size *= 2;
-        slots_.assign(size, Slot{0, kNone, 0});
+        slots_.assign(size, Slot{0, kNone, 0, 0});
         mask_ = size - 1;
+        seen_.assign(size * 4 / 64 + 1, 0);
+        seen_mask_ = size * 4 - 1;
         for (std::uint32_t i = 0; i < ids.size(); ++i) {
-            const std::string_view s = strings_[i];
+            require(ids[i] != kNone, "an id is out of range");
+            const std::string_view s = strings[i];
             const std::uint64_t h = hash_bytes(s);
             std::size_t at = h & mask_;
-            while (slots_[at].id != kNone && !(slots_[at].tag == tag(h) && strings_[slots_[at].string] == s))
-                at = (at + 1) & mask_;
-            require(ids[i] != kNone, "an id is out of range");
-            slots_[at] = Slot{tag(h), ids[i], i};
+            while (slots_[at].id != kNone && !holds(slots_[at], h, s)) at = (at + 1) & mask_;
+            if (slots_[at].id == kNone) {
+                slots_[at] = Slot{tag(h), ids[i], static_cast<std::uint32_t>(bytes_.size()),
+                                  static_cast<std::uint32_t>(s.size())};
+                bytes_ += s;
+                seen_[(h >> 20 & seen_mask_) >> 6] |= std::uint64_t{1} << (h >> 20 & 63);
+            } else {
+                slots_[at].id = ids[i];
+            }
             if (s.size() > longest_) longest_ = s.size();
         }
     }
@@ -59,21 +68,27 @@ public:
     std::uint32_t find(std::string_view s) const {
         if (s.size() > longest_ || slots_.empty()) return kNone;
         const std::uint64_t h = hash_bytes(s);
+        // Most look-ups are in vain; a row of bits, small enough for a near cache, answers most of those.
+        if (!(seen_[(h >> 20 & seen_mask_) >> 6] >> (h >> 20 & 63) & 1)) return kNone;
         for (std::size_t at = h & mask_;; at = (at + 1) & mask_) {
             const Slot& slot = slots_[at];
             if (slot.id == kNone) return kNone;
-            if (slot.tag == tag(h) && strings_[slot.string] == s) return slot.id;
+            if (holds(slot, h, s)) return slot.id;
         }
     }
 
 private:
     struct Slot {
-        std::uint32_t tag, id, string;
+        std::uint32_t tag, id, begin, size;
     };
     static std::uint32_t tag(std::uint64_t h) { return static_cast<std::uint32_t>(h >> 32); }
-    Strings strings_;
+    bool holds(const Slot& slot, std::uint64_t h, std::string_view s) const {
+        return slot.tag == tag(h) && std::string_view(bytes_).substr(slot.begin, slot.size) == s;
+    }
+    std::string bytes_;
     std::vector<Slot> slots_;
-    std::size_t mask_ = 0, longest_ = 0;
+    std::vector<std::uint64_t> seen_;
+    std::size_t mask_ = 0, seen_mask_ = 0, longest_ = 0;
 };
 
 }  // namespace trimbed::encode
