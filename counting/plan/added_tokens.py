@@ -1,4 +1,4 @@
-"""Added tokens: which are found in raw text, and how those found in normalized text keep cuts away. Knows their flags."""
+"""Added tokens and their flags: which are found in raw text, and how those found in normalized text keep cuts away."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["guard", "raw_matches"]
 def raw_matches(tokenizer: Tokenizer, *, normalizes: bool) -> tuple[tuple[AddedMatch, ...], list[Any]]:
     """The added tokens that are matched in raw text, and those that only the normalized text shows.
 
-    ``normalizes``: whether the tokenizer has a normalizer that does anything. Raises NotUnderstood where tokens may overlap,
-    for the library then counts a stretch twice or panics.
+    ``normalizes``: whether the tokenizer has a normalizer that does anything. Raises NotUnderstood where tokens may
+    overlap, for the library then counts a stretch twice or panics.
     """
     raw, hidden = [], []
     for number, token in sorted(tokenizer.get_added_tokens_decoder().items()):
@@ -30,10 +30,8 @@ def raw_matches(tokenizer: Tokenizer, *, normalizes: bool) -> tuple[tuple[AddedM
             continue
         stage = 1 if token.normalized else 0
         raw.append(AddedMatch(token.content, number, token.single_word, token.lstrip, token.rstrip, stage))
-    space = predicate_members("whitespace") if any(match.rstrip for match in raw) else None
-    for stage in (0, 1) if space is not None else ():
-        found = [match for match in raw if match.stage == stage]
-        if any(match.rstrip for match in found) and any(space[ord(match.content[0])] for match in found):
+    for stage in {match.stage for match in raw if match.rstrip}:
+        if any(match.stage == stage and predicate_members("whitespace")[ord(match.content[0])] for match in raw):
             raise NotUnderstood("an added token that eats white space, beside one that begins with it")
     return tuple(raw), hidden
 

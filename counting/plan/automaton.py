@@ -1,7 +1,7 @@
 """Where a pattern's matches can't depend on what lies across a cut, decided by following every match at once.
 
-Knows leftmost-first matching over character classes (ordered threads, as backtracking engines prefer them). Knows nothing
-of normalizers or vocabularies.
+Knows leftmost-first matching over character classes (ordered threads, as backtracking engines prefer them). Knows
+nothing of normalizers or vocabularies.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_NODES = 5_000
 class MatchRules:
     """What matching does around a place between a character of class a and one of class b.
 
-    ``classes``: uint8[0x110000]. ``independent``: bool[C, C]: no match or attempt depends on both sides, so the matches are
-    those of the left text alone and of the right text alone. Where that holds, ``left_match[a, b]`` and ``left_gap[a, b]``
-    say whether the left character can be in a match or in none, ``right_match[b]`` and ``right_gap[b]`` the same of the right
-    one. ``consumed``: bool[C], classes that can be part of a match.
+    ``classes``: uint8[0x110000]. ``independent``: bool[C, C]: no match or attempt depends on both sides, so the matches
+    are those of the left text alone and of the right text alone. Where that holds, ``left_match[a, b]`` and
+    ``left_gap[a, b]`` say whether the left character can be in a match or in none, ``right_match[b]`` and
+    ``right_gap[b]`` the same of the right one. ``consumed``: bool[C], classes that can be part of a match.
     """
 
     classes: np.ndarray
@@ -48,13 +48,15 @@ def partition(sets: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """
     labels = np.zeros(CODE_POINTS, dtype=np.int64)
     samples = np.zeros(1, dtype=np.int64)
-    for members in sets:
-        labels, samples = compact(labels * 2 + members)
+    for number, members in enumerate(sets, 1):
+        labels = labels * 2 + members
+        if number % 30 == 0 or number == len(sets):
+            labels, samples = compact(labels)
     return labels, samples
 
 
 def compact(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``labels`` (int64[n]) renumbered from 0 in order of value, and the first place of each. Quick where runs are long."""
+    """``labels`` (int64[n]) renumbered from 0 in order of value, and each one's first place. Quick for long runs."""
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     _, first, number = np.unique(labels[starts], return_index=True, return_inverse=True)
     return np.repeat(number, np.diff(np.append(starts, len(labels)))), starts[first]
@@ -150,14 +152,14 @@ def _leaf_sets(node: Node) -> list[np.ndarray]:
 
 
 def match_rules(node: Node) -> MatchRules:
-    """The rules of searching for ``node`` again and again from left to right. Raises NotUnderstood where it's too big."""
+    """The rules of searching for ``node`` again and again from left to right. Raises NotUnderstood if it's too big."""
     distinct = {members.tobytes(): members for members in _leaf_sets(node)}
     classes, samples = partition(list(distinct.values()))
     count = len(samples)
     if count > MOST_CLASSES:
         raise NotUnderstood("a pattern with too many character classes")
     program = _Program(node, classes, samples)
-    start = (program.start,)
+    start: tuple[int, ...] = (program.start,)
     states: dict[tuple[int, ...], int] = {start: 0}
     order = [start]
     ends: list[list[bool]] = []
@@ -169,13 +171,14 @@ def match_rules(node: Node) -> MatchRules:
             ended, threads = program.advance(state, symbol)
             row_ends.append(ended)
             row_next.append(threads)
-            if threads:
-                if threads not in states:
-                    if len(states) > MOST_STATES:
-                        raise NotUnderstood("a pattern with too many states")
-                    states[threads] = len(order)
-                    order.append(threads)
-                after[symbol].add(states[threads])
+            if not threads:
+                continue
+            if threads not in states:
+                if len(states) > MOST_STATES:
+                    raise NotUnderstood("a pattern with too many states")
+                states[threads] = len(order)
+                order.append(threads)
+            after[symbol].add(states[threads])
         ends.append(row_ends)
         following.append(row_next)
     end_table = np.array(ends)
@@ -191,7 +194,8 @@ def match_rules(node: Node) -> MatchRules:
         independent[left] &= (end_table[reached, :count] == end_table[reached, count:]).all(axis=0)
         fresh = states[following[0][left]] if following[0][left] else None
         own = end_table[fresh, :count] if fresh is not None else np.zeros(count, dtype=bool)
-        # A character that a search starting at it would match is in a match, whoever started it; any other may be in none.
+        # A character that a search starting at it would match is in a match, whoever started it; any other may be in
+        # none.
         left_gap[left] = ~own
         left_match[left] = end_table[reached, :count].any(axis=0) if reached else False
         if fresh is not None:

@@ -44,8 +44,8 @@ class _Stages:
 def make_plan(document: Mapping[str, Any]) -> KernelPlan | NoPlan:
     """The plan of a tokenizer.json ``document``.
 
-    Where the document uses something whose effect at a cut isn't known for certain, or nothing can be cut, the answer is a
-    NoPlan that says what. Raises nothing of its own for a document that the library loads.
+    Where the document uses something whose effect at a cut isn't known for certain, or nothing can be cut, the answer
+    is a NoPlan that says what. Raises nothing of its own for a document that the library loads.
 
     >>> model = {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
     >>> make_plan({"model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}).cut.tolist()
@@ -140,7 +140,9 @@ def _apply_pre_tokenizers(pipeline: Pipeline, spec: Mapping[str, Any] | None) ->
                 # Every part that the earlier stages made gets the prefix, a piece that begins there as well.
                 stages.complete = False
                 stages.inner.extend(parts[number:])
-                pipeline.lines.append(f"{part['type']} puts a prefix before every part: only the parts before it are cut")
+                pipeline.lines.append(
+                    f"{part['type']} puts a prefix before every part: only the parts before it are cut"
+                )
                 return stages
             else:
                 stages.prefixed = True

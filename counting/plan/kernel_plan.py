@@ -53,8 +53,8 @@ class KernelPlan:
     ``initial_after_stage_1``: whether a segment that follows a stage 1 match has an initial first piece, too.
     ``inner_document``, ``initial_document``: tokenizer.json texts; ``Tokenizer.from_str(d).encode(piece,
     add_special_tokens=False)`` gives a piece's ids (equal texts where ``initial`` is false).
-    ``inside``: normalized contents of added tokens that are found in normalized text only: they may lie inside pieces, never
-    across a cut. The documents' own added tokens find them; an encoder that isn't the library must look for them.
+    ``inside``: normalized contents of added tokens that are found in normalized text only: they may lie inside pieces,
+    never across a cut. The documents' own added tokens find them; an encoder that isn't the library must look for them.
     ``explanation``: lines that say which rules gave which cuts.
     """
 

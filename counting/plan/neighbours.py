@@ -1,4 +1,5 @@
-"""What stands on either side of a cut after normalizing: for each raw code point the characters it may end or begin with.
+"""What stands on either side of a cut after normalizing: for each raw code point the characters it may end or begin
+with.
 
 Knows sets of characters for each raw code point and how maps change them. Knows no particular normalizer.
 """
@@ -47,7 +48,7 @@ class Side:
 
     def touching(self, members: np.ndarray) -> np.ndarray:
         """bool[0x110000]: the raw code points beside which a character of ``members`` may stand."""
-        result = members[np.maximum(self.single, 0)] & (self.single >= 0)
+        result: np.ndarray = members[np.maximum(self.single, 0)] & (self.single >= 0)
         for number, mask in enumerate(self.masks):
             if (mask & members).any():
                 result |= self.single == -1 - number
@@ -63,7 +64,7 @@ class Side:
         self.raw, self.extra = pairs // CODE_POINTS, pairs % CODE_POINTS
 
     def map(self, image: np.ndarray) -> None:
-        """Replace each character by ``image`` of it (int32[0x110000]; -1: it's taken out, so anything may stand there)."""
+        """Replace each character by its ``image`` (int32[0x110000]; -1: taken out, so anything may stand there)."""
         image = image.astype(np.int32)
         for number in range(1, len(self.masks)):
             values = image[self.masks[number]]
@@ -118,7 +119,7 @@ class Side:
         rows_of_masks = []
         for number, mask in enumerate(self.masks):
             row = np.zeros(count, dtype=bool)
-            row[np.unique(classes[mask])] = True
+            row[:] = np.bincount(classes[mask], minlength=count) > 0
             rows_of_masks.append(row)
             labels[self.single == -1 - number] = number_of(row)
         pairs = np.unique(self.raw * 256 + classes[self.extra])

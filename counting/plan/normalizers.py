@@ -76,10 +76,11 @@ def _map(pipeline: Pipeline, spec: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=4)
 def interacting(form: str) -> np.ndarray:
-    """bool[0x110000]: characters that may reorder or combine with what stands before them under NFD or NFKD, NFC or NFKC.
+    """bool[0x110000]: characters that may reorder or combine with what stands before them under NFD or NFKD, NFC or
+    NFKC.
 
-    Two sources that needn't agree are both believed: the library's decompositions and Python's Unicode data. Code points
-    that Python's data don't have yet may be marks in the library's.
+    Two sources that needn't agree are both believed: the library's decompositions and Python's Unicode data. Code
+    points that Python's data don't have yet may be marks in the library's.
     """
     second = np.zeros(CODE_POINTS, dtype=bool)
     if form in COMPOSING:
@@ -141,7 +142,9 @@ def _unicode_form(pipeline: Pipeline, form: str) -> None:
     moved = pipeline.last.touching(unsafe)
     pipeline.last.map(image.last)
     pipeline.last.spread(moved, anything)
-    pipeline.lines.append(f"{form}: no cut before the {int(unsafe.sum()):,} characters that may combine with what they follow")
+    pipeline.lines.append(
+        f"{form}: no cut before the {int(unsafe.sum()):,} characters that may combine with what they follow"
+    )
 
 
 def _bert(pipeline: Pipeline, spec: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Cuts gathered stage by stage: each stage of a tokenizer says which cuts it can't see across and which it makes.
 
-Knows the neighbours of a cut on both sides, and how stages' verdicts on pairs of characters add up to verdicts on pairs of
-raw code points. Knows no particular stage.
+Knows the neighbours of a cut on both sides, and how stages' verdicts on pairs of characters add up to verdicts on pairs
+of raw code points. Knows no particular stage.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Pipeline:
     """What is known so far.
 
     ``last``/``first``: the characters on a cut's left and right side, as the stage to come sees them. ``not_before``,
-    ``not_after``: bool[0x110000], raw code points beside which is no cut. ``vanishing``: raw code points that may come to
-    nothing. ``verdicts``: of the stages that look at pairs. ``initial``: something is done to a segment's start only. ``byte_level``: characters have become bytes.
+    ``not_after``: bool[0x110000], raw code points beside which is no cut. ``vanishing``: raw code points that may come
+    to nothing. ``verdicts``: of the stages that look at pairs. ``initial``: something is done to a segment's start
+    only. ``byte_level``: characters have become bytes.
     """
 
     last: Side = field(default_factory=Side.identity)
@@ -60,7 +61,7 @@ class Pipeline:
     def map_with_first_extras(
         self, first: np.ndarray, last: np.ndarray, source: np.ndarray, target: np.ndarray
     ) -> None:
-        """As ``map``; and where the right side begins with ``source`` it may become ``target`` instead (int64[n] each)."""
+        """As ``map``; but where the right side begins with ``source`` it may become ``target``, too (int64[n] each)."""
         if not len(source):
             self.map(first, last)
             return
@@ -85,7 +86,8 @@ class Pipeline:
         left, right = left_sets.astype(np.float32), right_sets.astype(np.float32)
 
         def for_all(table: np.ndarray) -> np.ndarray:
-            return (left @ (~table).astype(np.float32) @ right.T) == 0
+            result: np.ndarray = (left @ (~table).astype(np.float32) @ right.T) == 0
+            return result
 
         self.verdicts.append(Verdict(last, first, for_all(clear), for_all(clear & sure), title))
 

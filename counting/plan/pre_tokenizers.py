@@ -1,7 +1,7 @@
 """Where each of the library's pre-tokenizers parts text. Knows pre-tokenizers only; anything else isn't understood.
 
-A stage that isn't understood hides what follows it, but takes nothing from the cuts that earlier stages made: every stage
-works on the parts that the earlier ones left, each on its own.
+A stage that isn't understood hides what follows it, but takes nothing from the cuts that earlier stages made: every
+stage works on the parts that the earlier ones left, each on its own.
 """
 
 from __future__ import annotations

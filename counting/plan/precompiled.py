@@ -1,7 +1,8 @@
-"""SentencePiece's compiled character map around a cut. Knows the map's binary form and graphemes just enough to avoid them.
+"""SentencePiece's compiled character map around a cut. Knows the map's binary form and graphemes just enough to avoid
+them.
 
-The library looks up a whole grapheme of fewer than six bytes and replaces it by what the shortest of the map's keys that
-begin it becomes; longer graphemes go character by character.
+The library looks up a whole grapheme of fewer than six bytes and replaces it by what the shortest of the map's keys
+that begin it becomes; longer graphemes go character by character.
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ def read_charsmap(charsmap: str) -> dict[str, str]:
                 stack.append((key + bytes([byte]), below))
 
     try:
-        return {
-            key.decode(): texts[start : texts.index(b"\0", start)].decode("utf-8") for key, start in walk()
-        }
+        return {key.decode(): texts[start : texts.index(b"\0", start)].decode("utf-8") for key, start in walk()}
     except (UnicodeDecodeError, ValueError, IndexError) as error:
         raise NotUnderstood(f"a broken precompiled_charsmap: {error}") from error
 
@@ -111,7 +110,9 @@ def apply_precompiled(pipeline: Pipeline, spec: Mapping[str, Any]) -> None:
     moved = pipeline.last.touching(marks | _members(JOIN_LAST))
     feed = pipeline.last.touching(np.arange(CODE_POINTS) == 0x0A)
     before = [int(last[0x0D])]
-    pipeline.map_with_first_extras(first, last, np.array(longer_from, dtype=np.int64), np.array(longer_to, dtype=np.int64))
+    pipeline.map_with_first_extras(
+        first, last, np.array(longer_from, dtype=np.int64), np.array(longer_to, dtype=np.int64)
+    )
     pipeline.last.spread(moved, endings)
     raw = np.flatnonzero(feed)
     pipeline.last.add(raw, np.full(len(raw), before[0], dtype=np.int64))

@@ -110,7 +110,8 @@ def word_members() -> np.ndarray:
     r"""bool[0x110000]: ``\w`` of Rust's regex crate, which the pre-tokenizer Whitespace and ``single_word`` use."""
     splitter = pre_tokenizers.Whitespace()
     apart = _runs(splitter, "a")
-    return _kept(splitter) & ~apart
+    result: np.ndarray = _kept(splitter) & ~apart
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +241,8 @@ def folds_to_one(text: str) -> bool:
 
 
 def images(normalizer: Mapping[str, Any]) -> Images:
-    """The images of all code points under ``normalizer``, a tokenizer.json normalizer that works character by character.
+    """The images of all code points under ``normalizer``, a tokenizer.json normalizer that works character by
+    character.
 
     Raises ValueError where the images run together.
     """

@@ -1,7 +1,7 @@
 """The part of Oniguruma's (Ruby) regex syntax that tokenizers use, read into a tree. Knows syntax, not matching.
 
-Each character class is asked of the library's own engine, so the tree's leaves are plain sets of code points. What isn't
-understood exactly raises NotUnderstood.
+Each character class is asked of the library's own engine, so the tree's leaves are plain sets of code points. What
+isn't understood exactly raises NotUnderstood.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Parser:
             low, comma, high = quantifier.groups()
             least = int(low or 0)
             most = least if not comma else (int(high) if high else None)
-            if most is not None and (most < least or most > 200) or least > 200:
+            if (most is not None and (most < least or most > 200)) or least > 200:
                 raise self.fail("a quantifier out of bounds")
             if self.peek("?") and not comma:
                 raise self.fail("a fixed interval followed by '?'")
@@ -164,7 +164,8 @@ class _Parser:
             self.at += 1
             if not isinstance(node, Chars):
                 raise self.fail("a possessive group")
-            # Taking all it can and never giving back, for one character of a set, is: no further such character follows.
+            # Taking all it can and never giving back, for one character of a set, is: no further such character
+            # follows.
             guard = Look(~node.members, True)
             result = Alt((node, guard)) if text == "?" else Seq((result, guard))
         if self.pattern[self.at : self.at + 1] in ("*", "+", "?", "{"):

@@ -1,8 +1,9 @@
 """Cuts that the model can't see across although it gets both sides in one word: no vocabulary entry holds the pair.
 
-Knows BPE and Unigram. Why it is exact: a BPE symbol that spans the cut, and a Unigram piece that does, would hold the pair;
-without one, merges on either side, and best paths on either side, are those of that side alone. Neighbouring unknowns may
-fuse, so they stay together; Unigram scores must add up without rounding, or a sum's place in a long text could decide ties.
+Knows BPE and Unigram. Why it is exact: a BPE symbol that spans the cut, and a Unigram piece that does, would hold the
+pair; without one, merges on either side, and best paths on either side, are those of that side alone. Neighbouring
+unknowns may fuse, so they stay together; Unigram scores must add up without rounding, or a sum's place in a long text
+could decide ties.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class ModelPairs:
 
 @dataclass(frozen=True, eq=False)
 class VocabularyCuts:
-    """The same for raw code points. ``joined``: uint64[n] raw pairs; ``label``: int64[0x110000], raw code points that differ
-    in anything here, or that are better told apart, have different labels; ``not_after``, ``not_before`` as elsewhere."""
+    """The same for raw code points. ``joined``: uint64[n] raw pairs; ``label``: int64[0x110000], raw code points that
+    differ in anything here, or that are better told apart, have different labels; ``not_after``, ``not_before`` as
+    elsewhere."""
 
     joined: np.ndarray
     label: np.ndarray
@@ -137,7 +139,8 @@ def _unigram_pairs(model: Mapping[str, Any]) -> ModelPairs | str:
         left[ord(surface[-1])] = True
         right[ord(surface[0])] = True
     if whole and surface:
-        # Runs of unknowns come to the same bytes wherever they're cut; only beside the unknown token's own text they don't.
+        # Runs of unknowns come to the same bytes wherever they're cut; only beside the unknown token's own text they
+        # don't.
         beside = np.zeros(CODE_POINTS, dtype=bool)
         beside[[ord(surface[-1]), ord(surface[0])]] = True
         return ModelPairs(_adjacent(tokens), np.zeros_like(known), np.zeros_like(known), beside)
@@ -195,7 +198,7 @@ def _too_many(image: np.ndarray, values: np.ndarray, certain: np.ndarray) -> np.
 
 
 def _labels(joined: np.ndarray, *flags: np.ndarray) -> np.ndarray:
-    """Labels that tell flags apart, whether a character is joined to anything on a side, ASCII characters, and scripts."""
+    """Labels that tell apart flags, what is joined to anything on either side, ASCII characters, and scripts."""
     left = np.unique(joined >> np.uint64(32)).astype(np.int64)
     right = np.unique(joined & np.uint64(0xFFFFFFFF)).astype(np.int64)
     label = np.zeros(CODE_POINTS, dtype=np.int64)

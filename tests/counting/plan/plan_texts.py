@@ -42,7 +42,7 @@ PATTERNS = {
     "clip": r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",
     "bloom": r" ?[^(\s|[.,!?…。，、।۔،])]+",
     "end of line": r"\s+$|[a-z]+$|\w",
-    "lazy": r"a+?b|\s{2,}?|\w+?(?=\s)|x{2}",
+    "lazy": r"a+?b|\s{2,}?|[a-z]+?(?=\s)|x{2}",
     "order": r"ab|a|abc+|(?:ba|c)+d?",
     "lookahead": r"[a-z]+(?=[0-9 ])|[0-9]+(?![a-z0-9])|.(?=\s|$)",
     "intervals": r"\d{2,4}|\d|a{,2}b",
