@@ -116,6 +116,24 @@ def test_a_table_packed_into_one_column_is_refused_with_the_reason(tmp_path: Pat
         run(folder, KEPT)
 
 
+@pytest.mark.parametrize("rest", ["copy", "hardlink"])
+def test_shards_without_vocabulary_come_along_and_the_index_still_fits(tmp_path: Path, rest: str) -> None:
+    tensors = {"wte.weight": numbered(8), "h.0.w": numbered(3), "h.1.w": numbered(3), "lm_head.weight": numbered(8)}
+    shards = {f"model-0000{n}-of-00004.safetensors": [name] for n, name in enumerate(tensors, 1)}
+    folder = save_model(tmp_path / "source", words(8), tensors, {"vocab_size": 8}, shards=shards)
+    output, report = run(folder, KEPT, rest=rest)
+    found: dict[str, np.ndarray] = {}
+    for file, names in shards.items():
+        assert list(read_tensors(output / file)) == names
+        found |= read_tensors(output / file)
+    assert np.array_equal(found["h.1.w"], numbered(3))
+    assert found["lm_head.weight"][:, 0].tolist() == KEPT
+    index = read(output, "model.safetensors.index.json")
+    assert index["weight_map"] == read(folder, "model.safetensors.index.json")["weight_map"]
+    assert index["metadata"]["total_size"] == sum(value.nbytes for value in found.values())
+    assert {file.action for file in report.files if file.name in list(shards)[1:3]} == {"brought along"}
+
+
 # -- which tensors --------------------------------------------------------------------------------------------------
 
 

@@ -129,7 +129,7 @@ def _plan_folder(plan: TrimPlan, config: TrimConfig, stack: ExitStack) -> None:
     if plan.weights is not None:
         _weight_notes(plan)
     plan.notes += files.left_out
-    plan.along = files.along
+    plan.along += files.along
     plan.notes += [
         FileNote(str(path), "brought along", "nothing in it has ids", (plan.root / path).stat().st_size)
         for path in files.along
