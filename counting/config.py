@@ -100,7 +100,7 @@ class CorpusConfig(BaseModel):
     )
 
     engine: Literal["auto", "kernel", "reference"] = Field(
-        "reference",
+        "auto",
         description="What counts: the kernel, the reference library, or the kernel wherever it is provably exact.",
     )
     engine_options: dict[str, Any] = Field(

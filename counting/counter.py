@@ -96,6 +96,8 @@ class RunResult:
     left_out: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
     allow_missing: bool = False
+    engines: dict[str, str] = field(default_factory=dict)
+    """The engines that counted, each with the reason why it isn't the kernel, if there is one."""
 
     @property
     def missing(self) -> int:
@@ -194,6 +196,7 @@ class CorpusCounter:
             left_out={f"{source.name}: {name}": why for source in sources for name, why in source.left_out.items()},
             interrupted=interrupted,
             allow_missing=self.corpus.allow_missing_shards,
+            engines=totals.engines,
         )
 
     def _job(self, sources: Sequence[Source]) -> Job:
@@ -246,6 +249,7 @@ class _Totals:
     def __init__(self) -> None:
         self.shards = self.documents = self.bytes = self.tokens = self.replaced = 0
         self.skipped: Counter[str] = Counter()
+        self.engines: dict[str, str] = {}
 
     def add(self, outcome: Outcome) -> None:
         self.shards += 1
@@ -254,3 +258,4 @@ class _Totals:
         self.tokens += outcome.tokens
         self.replaced += outcome.replaced_rows
         self.skipped.update(outcome.skipped_rows)
+        self.engines[outcome.engine] = outcome.reason

@@ -12,7 +12,7 @@ from trimbed.counting.config import DatasetConfig
 from trimbed.counting.inputs import is_compressed, is_remote
 from trimbed.storage.errors import CountingError, UsageError
 
-__all__ = ["LOADERS", "DataFile", "file_format", "list_files"]
+__all__ = ["LOADERS", "DataFile", "file_format", "is_glob", "list_files"]
 
 LOADERS = {"parquet": "parquet", "json": "jsonl", "csv": "csv", "text": "text", "arrow": "arrow"}
 """The ``datasets`` loaders whose files we read ourselves, and our reader for each."""
@@ -77,7 +77,7 @@ def list_files(dataset: DatasetConfig) -> tuple[str, list[DataFile]]:
         raise UsageError(f"dataset {dataset.source_name()!r}: no data file matches {wanted!r}")
     if loader:
         return loader, files
-    return _one_format(dataset, files, explicit=patterns is not None or len(files) == 1)
+    return _one_format(dataset, files, explicit=patterns is not None or len(files) == 1 or is_glob(base))
 
 
 def _patterns(dataset: DatasetConfig) -> list[str] | None:
@@ -135,6 +135,11 @@ def _local(wanted: str, base: str) -> Iterable[DataFile]:
                 yield DataFile(_relative(Path(match), base if base and match.startswith(base) else parent), match)
 
 
+def is_glob(path: str) -> bool:
+    """Whether a path is a pattern."""
+    return any(character in path for character in "*?[")
+
+
 def _fixed_parent(pattern: str) -> str:
     fixed: list[str] = []
     for part in Path(pattern).parts[:-1]:
@@ -175,7 +180,7 @@ def _of_split(files: list[DataFile], split: str | None) -> list[DataFile]:
 def _one_format(dataset: DatasetConfig, files: list[DataFile], *, explicit: bool) -> tuple[str, list[DataFile]]:
     formats: dict[str, list[DataFile]] = {}
     for file in files:
-        kind = file_format(file.name)
+        kind = file_format(file.name) or ("text" if explicit and dataset.sample_by == "document" else None)
         if kind and (explicit or Path(file.name).name not in _NOT_DATA):
             formats.setdefault(kind, []).append(file)
         elif explicit:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trimbed.counting.config import DatasetConfig
 from trimbed.counting.inputs import is_remote
-from trimbed.counting.listing import LOADERS, DataFile, list_files
+from trimbed.counting.listing import LOADERS, DataFile, is_glob, list_files
 from trimbed.counting.planning import Plan, plan_files
 from trimbed.counting.shards import Source, make_shards, plan_hash
 from trimbed.storage.errors import CountingError, UsageError
@@ -30,7 +30,7 @@ def resolve_source(dataset: DatasetConfig, *, shard_bytes: int = 64 << 20, allow
         local = Path(dataset.path).expanduser()
         if dataset.load_from_disk or _is_saved(local, dataset):
             return _from_files(dataset, "arrow", _saved_files(local, dataset), shard_bytes, allow_missing)
-        if dataset.path not in LOADERS and not local.exists() and not _is_glob(dataset.path):
+        if dataset.path not in LOADERS and not local.exists() and not is_glob(dataset.path):
             return _from_hub(dataset, local, shard_bytes, allow_missing)
     if dataset.revision:
         raise UsageError(f"dataset {dataset.path!r}: a revision belongs to a Hub dataset, and this one is files")
@@ -75,10 +75,6 @@ def describe_files(files: dict[str, str]) -> dict[str, object]:
         return {f"file {name}": identity for name, identity in files.items()}
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
     return {"files": {"number": len(files), "digest": digest}}
-
-
-def _is_glob(path: str) -> bool:
-    return any(character in path for character in "*?[")
 
 
 def _is_saved(folder: Path, dataset: DatasetConfig) -> bool:

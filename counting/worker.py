@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,9 @@ class Outcome:
     replaced_rows: int = 0
     seconds: float = 0.0
     present: bool = False
+    engine: str = ""
+    reason: str = ""
+    """Which engine counted it, and why it isn't the kernel where that was to be used if possible."""
 
 
 class ShardRunner:
@@ -89,7 +92,8 @@ class ShardRunner:
             counted.commit(cache)
         except Exception as error:
             return failure_of(_explain(error, self._job.cache), where=self._job.cache, fatal=True)
-        return _outcome(counted.record, seconds=counted.seconds)
+        reason = str(getattr(engine, "reason", ""))
+        return replace(_outcome(counted.record, seconds=counted.seconds), engine=engine.name, reason=reason)
 
     def _open(self) -> tuple[Engine, SelfCheck, CountsCache]:
         if self._cache is None:

@@ -148,6 +148,8 @@ def _report(result: RunResult) -> None:
         warning(f"rows skipped: {reasons}")
     if result.replaced_rows:
         warning(f"invalid UTF-8 was replaced in {result.replaced_rows:,} rows")
+    for engine, reason in result.engines.items():
+        note(f"counted by the engine {engine}" + (f", because {reason}" if reason else ""))
     for name, why in result.left_out.items():
         warning(f"left out {name}: {why}")
     say = warning if result.allow_missing else error
