@@ -291,7 +291,7 @@ class CountsCache:
         )
 
     def _unit(self, unit: Unit) -> tuple[Unit, bytes, list[Sample]]:
-        return unit, self.read_file(unit, "tokens"), self._samples(unit)
+        return unit, self.read_file(unit, "tokens"), self.samples_of(unit)
 
     def samples(self) -> list[Sample]:
         """The documents kept for verification: of each source those with the smallest hashes."""
@@ -300,7 +300,7 @@ class CountsCache:
 
             def read(listing: Listing) -> list[Sample]:
                 kept: list[Sample] = []
-                for sampled in in_parallel(self.place, self._samples, records_of(self.place, listing)):
+                for sampled in in_parallel(self.place, self.samples_of, records_of(self.place, listing)):
                     kept = bottom_samples([*kept, *sampled], size=self.sample_size)
                 return kept
 
@@ -313,7 +313,8 @@ class CountsCache:
         size = self.manifest.settings.get("sample_size", 64)
         return min(size, _SAMPLES_A_UNIT) if isinstance(size, int) and size >= 0 else 64
 
-    def _samples(self, unit: Unit) -> list[Sample]:
+    def samples_of(self, unit: Unit) -> list[Sample]:
+        """The samples file of a shard or pack, if it has one. Raises CacheError, FileNotFoundError."""
         if "samples" not in unit.files:
             return []
         where = self.place.describe(data_name("samples", unit.source, unit.name))

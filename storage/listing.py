@@ -21,7 +21,17 @@ from trimbed.storage.location import Location
 from trimbed.storage.names import PACK, folder_name, shard_file, shard_key
 from trimbed.storage.records import FileDigest, Pack, ShardRecord
 
-__all__ = ["RECORD_LIMIT", "Listing", "Unit", "in_parallel", "list_shards", "read_pack", "read_record", "records_of"]
+__all__ = [
+    "RECORD_LIMIT",
+    "Listing",
+    "Unit",
+    "arrange",
+    "in_parallel",
+    "list_shards",
+    "read_pack",
+    "read_record",
+    "records_of",
+]
 
 RECORD_LIMIT = 64 << 20
 _STABLE_TRIES = 5
@@ -73,7 +83,7 @@ def list_shards(location: Location, source: str, *, expected: int | None = None)
     names = location.names(folder)
     for _ in range(_STABLE_TRIES):
         try:
-            found = _arrange(location, source, names)
+            found = arrange(location, source, names)
         except FileNotFoundError:  # a pack was replaced since
             names = location.names(folder)
             continue
@@ -83,10 +93,14 @@ def list_shards(location: Location, source: str, *, expected: int | None = None)
         if again == names:
             return found
         names = again
-    return _arrange(location, source, names)
+    return arrange(location, source, names)
 
 
-def _arrange(location: Location, source: str, names: Iterable[str]) -> Listing:
+def arrange(location: Location, source: str, names: Iterable[str], *, broken: dict[str, str] | None = None) -> Listing:
+    """What file names in a source's folder of shards come to.
+
+    ``broken``: packs that can't be read go there (file name -> why) instead of raising CacheError.
+    """
     singles: dict[str, str] = {}
     packs: dict[str, Pack] = {}
     for name in names:
@@ -94,7 +108,12 @@ def _arrange(location: Location, source: str, names: Iterable[str]) -> Listing:
             continue
         stem = name[: -len(".json")]
         if stem.startswith(PACK):
-            packs[stem] = read_pack(location, source, stem)
+            try:
+                packs[stem] = read_pack(location, source, stem)
+            except CacheError as error:
+                if broken is None:
+                    raise
+                broken[stem] = str(error)
         elif (key := shard_key(stem)) is not None:
             singles[key] = stem
     used: dict[str, Pack] = {}
