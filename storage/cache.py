@@ -181,7 +181,7 @@ class CountsCache:
                 "created": record.created or datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )
-        self.place.write(f"shards/{folder_name(source)}/{name}.json", full.to_json())
+        self.write_bytes(f"shards/{folder_name(source)}/{name}.json", full.to_json())
         return full
 
     def _check(self, source: str, shard: str, counts: np.ndarray, record: ShardRecord) -> None:
@@ -198,15 +198,18 @@ class CountsCache:
                 f"{source}/{shard}: the record says {record.tokens} tokens, the counts {int(counts.sum())}"
             )
 
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a file of the cache as it is, whole or not at all; never through a link that leads out of it."""
+        self._check_folder(name.rpartition("/")[0])
+        self.place.write(name, data)
+
     def write_data(self, source: str, name: str, tables: Mapping[str, pa.Table]) -> dict[str, FileDigest]:
         """Write the data files of a shard or pack (kind -> table) and say what they are; commits nothing."""
         files = {}
         for kind, table in tables.items():
-            self._check_folder(f"{kind}/{folder_name(source)}")
             data = to_parquet(table)
-            self.place.write(data_name(kind, source, name), data)
+            self.write_bytes(data_name(kind, source, name), data)
             files[kind] = digest_of(data, table.num_rows)
-        self._check_folder(f"shards/{folder_name(source)}")
         return files
 
     def _check_folder(self, folder: str) -> None:
