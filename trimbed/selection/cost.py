@@ -9,6 +9,7 @@ Pieces whose original ids all stay encode as before; only the others are encoded
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,7 @@ class PieceCosts:
         )
         self._characters = counts @ self._pieces.characters + self._added_characters
         self._whole = whole
+        self._known: dict[bytes, dict[str, Any]] = {}
         self._unk = _unknown(inner)
 
     @classmethod
@@ -82,6 +84,12 @@ class PieceCosts:
         original's number. tokens_per_character. untouched: the share of the characters whose encoding stays the same.
         All are null where an unknown could fuse over a cut.
         """
+        key = hashlib.sha256(np.packbits(kept)).digest()
+        if key not in self._known:  # in a grid many policies keep the same
+            self._known[key] = self._columns(kept)
+        return dict(self._known[key])
+
+    def _columns(self, kept: np.ndarray) -> dict[str, Any]:
         sizes, changed = self._sizes(kept)
         names = [f"tokens:{name}" for name in self._by_source], [f"length_ratio:{name}" for name in self._by_source]
         plain = ["tokens", "length_ratio", "tokens_per_character", "untouched"]

@@ -22,7 +22,8 @@ def open_inputs(config: TrimbedConfig) -> tuple[TokenizerSpec, CorpusCounts | No
     Without a model the tokenizer is the one that the cache was counted with. The weights of ``corpus.datasets`` are
     applied; those of ``selection.source_weights`` are the policy's own.
 
-    Raises UsageError where nothing is given, CacheMismatch where the cache was counted with another tokenizer, SelectionError where nothing was counted yet.
+    Raises UsageError where nothing is given, CacheMismatch where the cache was counted with another tokenizer,
+    SelectionError where nothing was counted yet.
     """
     from trimbed.storage.cache import CountsCache
     from trimbed.tokenizer.spec import TokenizerSpec

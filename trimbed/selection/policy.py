@@ -14,7 +14,7 @@ from trimbed.errors import UsageError
 __all__ = ["DEFAULT_CAP_ORDER", "CapOrder", "SelectionConfig", "SweepConfig", "describe_policy", "expand"]
 
 CapOrder = Literal["frequency", "flow"]
-DEFAULT_CAP_ORDER: CapOrder = "frequency"
+DEFAULT_CAP_ORDER: CapOrder = "flow"
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[int, Field(ge=1)]
