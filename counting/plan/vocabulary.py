@@ -101,6 +101,8 @@ def model_pairs(model: Mapping[str, Any]) -> ModelPairs | str:
 def _bpe_pairs(model: Mapping[str, Any]) -> ModelPairs | str:
     if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
         return "affixes tell a word's first and last part from others"
+    if model.get("ignore_merges"):
+        return "a whole word is looked up before any merge, and a part of one would be, too"
     vocabulary = model["vocab"]
     merges = [tuple(merge) if not isinstance(merge, str) else tuple(merge.split(" ")) for merge in model["merges"]]
     unk = model.get("unk_token")
@@ -111,9 +113,8 @@ def _bpe_pairs(model: Mapping[str, Any]) -> ModelPairs | str:
     known = _known(vocabulary)
     lost = ~known & ~_fallback(present)
     lost[0xD800:0xE000] = False
-    made: Iterable[str] = vocabulary if model.get("ignore_merges") else {left + right for left, right in merges}
     nothing = np.zeros(CODE_POINTS, dtype=bool)
-    pairs = _adjacent(made)
+    pairs = _adjacent({left + right for left, right in merges})
     if not lost.any():
         return ModelPairs(pairs, nothing, nothing, nothing)
     if unk is None:

@@ -60,7 +60,7 @@ def test_a_single_word_token_is_found_only_where_no_word_goes_on() -> None:
 def test_a_refused_single_word_token_is_not_found_in_a_piece_of_its_own() -> None:
     letter = {"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": False}
     of = document(model=MODEL, pre_tokenizer=letter, added=[added("a", single_word=True)])
-    plan, executor, _ = planned(of)
+    _, executor, _ = planned(of)
     assert executor.cut("xab") == ["x", "a", "b"]
     exact(of, "ax", "xa", "xax", "a", "a.a")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_texts import counts, planned, texts
+from plan_texts import counts, document, planned, texts
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
@@ -68,7 +68,10 @@ def unigram(*, fallback: bool = False, surface: str = "<unk>", **changes: Any) -
 MODELS: dict[str, Any] = {
     "byte-level BPE": lambda: made.tiny("bpe"),
     "BPE with byte fallback": lambda: metaspace_bpe(),
-    "BPE that ignores merges": lambda: metaspace_bpe(ignore_merges=True),
+    "BPE that ignores merges": lambda: {
+        **metaspace_bpe(ignore_merges=True),
+        "pre_tokenizer": {**METASPACE, "split": True},
+    },
     "BPE that fuses unknowns": lambda: metaspace_bpe(byte_fallback=False),
     "BPE that doesn't fuse unknowns": lambda: metaspace_bpe(byte_fallback=False, fuse_unk=False),
     "BPE that drops unknowns": lambda: metaspace_bpe(byte_fallback=False, unk_token=None),
@@ -110,10 +113,21 @@ def test_counts_of_real_code_are_exact_and_few_bytes_remain(deepseek_folder: Pat
     assert sum(map(len, distinct)) < sum(map(len, documents)) / 4
 
 
+def test_a_part_of_a_word_is_not_looked_up_as_a_whole_one() -> None:
+    vocabulary = {letter: number for number, letter in enumerate("helo x")} | {"he": 6, "ll": 7, "hello": 8}
+    merges = [["h", "e"], ["l", "l"]]
+    model = {"type": "BPE", "vocab": vocabulary, "merges": merges, "ignore_merges": True}
+    spaced = {"type": "WhitespaceSplit"}
+    _, executor, tokenizer = planned(document(model=model, pre_tokenizer=spaced))
+    for text in ["hello", "hellox", "xhello", "hellohello", "hello xhello"]:
+        assert executor.count([text]) == counts(tokenizer, [text])
+
+
 def test_scores_whose_sums_are_rounded_are_never_cut_inside_words() -> None:
     of = made.tiny("unigram")
     of["model"]["vocab"][10][1] = -1 / 3
     plan, _, _ = planned(of)
+    assert any("rounded" in line for line in plan.explanation)
     letters = [plan.classes[ord(letter)] for letter in "qzxjQ"]
     assert not plan.cut[np.ix_(letters, letters)].any()
 
