@@ -149,6 +149,37 @@ def test_rare_orders_of_marks_are_noted_for_nfkc_maps() -> None:
         assert spec.encode(text) == reference.encode(text), ascii(text)
 
 
+def test_classes_that_number_pieces_otherwise_are_refused(tmp_path: Path) -> None:
+    model_file(tmp_path, LETTERS, kind="UNIGRAM")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizer"}', "utf-8")
+    with pytest.raises(TokenizerError, match="XLMRobertaTokenizer numbers the pieces"):
+        TokenizerSpec.load(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    (tmp_path / "config.json").write_text('{"model_type": "mbart"}', "utf-8")
+    with pytest.raises(TokenizerError, match="mbart numbers the pieces"):
+        TokenizerSpec.load(tmp_path)
+
+
+def test_added_tokens_beyond_the_model_get_the_ids_that_files_give(tmp_path: Path) -> None:
+    model_file(tmp_path, LETTERS)
+    size = len(LETTERS) + len(SPECIALS)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<pad>": size + 1, "<new>": size, "a": 3}), "utf-8")
+    (tmp_path / "special_tokens_map.json").write_text('{"pad_token": "<pad>"}', "utf-8")
+    spec = TokenizerSpec.load(tmp_path)
+    assert (spec.token_to_id("<new>"), spec.pad_id, spec.vocab_size) == (size, size + 1, size + 2)
+    assert [t.special for t in spec.added_tokens if t.id >= size] == [False, True]
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<pad>": size + 5}), "utf-8")
+    with pytest.raises(TokenizerError, match=f"{size + 5} in the file, {size} when loaded"):
+        TokenizerSpec.load(tmp_path)
+
+
+def test_t5s_extra_ids_stand_behind_the_pieces_in_reverse(tmp_path: Path) -> None:
+    model_file(tmp_path, LETTERS, kind="UNIGRAM")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer", "extra_ids": 3}', "utf-8")
+    spec = TokenizerSpec.load(tmp_path)
+    assert spec.tokens[-3:] == ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"]
+
+
 # -- ranks ------------------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +274,15 @@ def test_json_text_mappings_and_objects_are_taken(tiny_bpe: dict[str, Any]) -> N
 def test_a_name_that_is_neither_here_nor_a_hub_id_is_one_clear_error() -> None:
     with pytest.raises(TokenizerError, match="neither a file or folder here nor a Hub id"):
         TokenizerSpec.load("./no/such/folder")
+
+
+def test_a_hub_id_that_cannot_be_had_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(TokenizerError, match="'no-such/model' is no folder here and can't be had from the Hub"):
+        TokenizerSpec.load("no-such/model", revision="main")
 
 
 def test_wordpiece_case_follows_the_vocabulary_unless_a_config_says_so(tmp_path: Path) -> None:

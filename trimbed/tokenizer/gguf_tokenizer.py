@@ -113,6 +113,14 @@ def _byte_level(
     merges = data.get("tokenizer.ggml.merges")
     if not isinstance(merges, list):
         raise TokenizerError(f"{origin}: a byte-level BPE without tokenizer.ggml.merges")
+    if not pattern.ignore_merges:
+        built = {merge.replace(" ", "") for merge in merges if isinstance(merge, str)}
+        orphans = [t for t, k in zip(tokens, kinds, strict=True) if k == NORMAL and len(t) > 1 and t not in built]
+        if orphans:
+            notes.append(
+                f"{len(orphans)} ordinary tokens (such as {orphans[0]!r}) are no merge's product, so text never comes "
+                f"to them; a tokenizer.json of the model may look whole pieces up first, which {name!r} doesn't say"
+            )
     added = [
         added_token(index, token, special=kind != USER_DEFINED)
         for index, (token, kind) in enumerate(zip(tokens, kinds, strict=True))

@@ -17,7 +17,6 @@ A Hub id is resolved by downloading just these files.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +27,7 @@ from trimbed.errors import TokenizerError, UsageError
 from trimbed.tokenizer.consistency import contradictions
 from trimbed.tokenizer.document import TokenizerDocument
 from trimbed.tokenizer.side_files import SideFiles, read_json
+from trimbed.tokenizer.slow_classes import listed_added_tokens, refuse_renumbering
 from trimbed.tokenizer.spec import TokenizerSpec
 
 __all__ = ["resolve"]
@@ -185,6 +185,9 @@ def _read(file: Path, side: SideFiles) -> tuple[TokenizerDocument, SideFiles, li
         if not vocab.is_file() or not merges.is_file():
             raise TokenizerError(f"{file.parent} must have both vocab.json and merges.txt")
         document, notes = vocab_files.from_vocab_json(vocab, merges, config)
+        if "added_tokens_decoder" not in config:
+            listed = listed_added_tokens(file.parent, side, document.vocab, len(document.vocab))
+            document = vocab_files.with_added_tokens(document, {"added_tokens_decoder": listed}, [])
         return document, side, notes
     if file.suffix == ".txt":
         document, notes = vocab_files.from_vocab_txt(file, config)
@@ -200,10 +203,12 @@ def _read(file: Path, side: SideFiles) -> tuple[TokenizerDocument, SideFiles, li
         return vocab_files.with_added_tokens(document, config, []), side, []
     from trimbed.tokenizer.sentencepiece_model import document_of_pieces, read_model
 
+    refuse_renumbering(file, side)
     pieces = read_model(file)
     document, notes = document_of_pieces(pieces, origin=str(file))
-    side = replace(side, names=pieces.names)
-    return vocab_files.with_added_tokens(document, _beyond(config, document), []), side, notes
+    listed = listed_added_tokens(file.parent, side, document.vocab, len(pieces.pieces))
+    document = vocab_files.with_added_tokens(document, {"added_tokens_decoder": listed}, [])
+    return document, replace(side, names=pieces.names), notes
 
 
 def _json_object(file: Path) -> dict[str, Any]:
@@ -229,16 +234,3 @@ def _listed_specials(config: dict[str, Any]) -> list[tuple[str, int]]:
         for key, value in listed.items()
         if str(key).isdigit() and isinstance(value, dict) and isinstance(value.get("content"), str)
     ]
-
-
-def _beyond(config: dict[str, Any], document: TokenizerDocument) -> dict[str, Any]:
-    """The config with those added tokens only that the SentencePiece vocabulary lacks: its own types say more."""
-    listed = config.get("added_tokens_decoder")
-    if not isinstance(listed, dict):
-        return {}
-    beyond = {
-        key: value
-        for key, value in listed.items()
-        if isinstance(value, dict) and value.get("content") not in document.vocab
-    }
-    return json.loads(json.dumps({"added_tokens_decoder": beyond}))  # type: ignore[no-any-return]
