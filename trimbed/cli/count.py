@@ -65,7 +65,7 @@ def count(
     The counts go to a cache that the other commands read. Run the same command again to go on after an interruption,
     or with more datasets to count what is new.
     """
-    from trimbed.cli.output import emit, pick_format
+    from trimbed.cli.output import emit, note, pick_format
     from trimbed.config import load_config
 
     shown = pick_format(format, json)
@@ -88,7 +88,11 @@ def count(
         },
         overrides=overrides or (),
     )
-    result = _run(loaded)
+    try:
+        result = _run(loaded)
+    except KeyboardInterrupt:
+        note("interrupted before the first shard was handed out.")
+        raise typer.Exit(130) from None
     emit([_row(result)], shown, output=output)
     _report(result)
     if result.exit_code:
