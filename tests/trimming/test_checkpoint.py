@@ -383,6 +383,11 @@ def test_an_id_that_the_model_cannot_do_without_is_never_dropped_silently(tmp_pa
         run(model(tmp_path, **{key: 5}), KEPT)
 
 
+def test_ids_that_are_placed_behind_the_vocabulary_by_number_are_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(TrimError, match=r"audio_config\.vocab_offset places ids"):
+        run(model(tmp_path, audio_config={"vocab_offset": 8, "vocab_size": 4}), KEPT)
+
+
 @pytest.mark.parametrize("pad", [2, 9])
 def test_padding_agrees_in_config_generation_config_and_tokenizer(tmp_path: Path, pad: int) -> None:
     names = ["<s>", "</s>", "<pad>", "the", "cat", "sat", "on", "mat", "dog", "<unk>"]

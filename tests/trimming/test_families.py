@@ -271,6 +271,56 @@ def test_pytorch_bin_files_give_the_same_model(name: str, tmp_path: Path) -> Non
     assert report.verification.model.skipped is None
 
 
+@pytest.mark.parametrize(
+    ("name", "rebuilds"),
+    [
+        ("LlamaTokenizer", False),
+        ("PreTrainedTokenizerFast", False),
+        ("Qwen2Tokenizer", True),
+        ("GPT2Tokenizer", True),
+    ],
+)
+def test_a_class_that_rebuilds_the_pipeline_is_reported_and_the_result_behaves_as_its_source(
+    name: str, rebuilds: bool, tmp_path: Path
+) -> None:
+    import json
+
+    import made
+
+    content = made.tiny("bpe")
+    split = {"type": "Split", "pattern": {"Regex": r"\s?\p{L}+|\s+|[^\s\p{L}]+"}}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    content["pre_tokenizer"] = {
+        "type": "Sequence",
+        "pretokenizers": [{**split, "behavior": "Isolated", "invert": False}, byte_level],
+    }
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name}))
+    spec = TokenizerSpec.load(folder)
+    texts = ["we add a net", "\n\nhello", "The lamp in the kitchen  was left on"]
+    mask = np.zeros(spec.vocab_size, dtype=bool)
+    mask[list(spec.structural_ids())] = True
+    for text in texts:
+        mask[spec.encode(text)] = True
+    kept = np.flatnonzero(spec.dependencies().closure(mask))
+    report = trim(spec, kept, tmp_path / "small", texts=texts)
+    assert "encodings by" in report.verification.transformers
+    # The ones that rebuild it do so in transformers 5.24, whatever the file says; a later version may not.
+    loaded = transformers.AutoTokenizer.from_pretrained(tmp_path / "small")
+    original = transformers.AutoTokenizer.from_pretrained(folder)
+    different = any(original(text)["input_ids"] != spec.encode(text) for text in texts)
+    assert ("itself differs" in report.verification.transformers) == different
+    assert any("itself differs" in line for line in report.warnings) == different
+    if not rebuilds:
+        assert not different
+    result = TokenizerSpec.load(tmp_path / "small")
+    for text in texts:
+        if original(text)["input_ids"] == spec.encode(text):
+            assert loaded(text)["input_ids"] == result.encode(text)
+
+
 def test_minilm_gives_the_same_sentence_embeddings(minilm_folder: Path, tmp_path: Path) -> None:
     sentences = pytest.importorskip("sentence_transformers")
     texts = ["A cat sat on the mat.", "Die Straße war nach dem Gewitter überflutet.", "the weather is fine today"]

@@ -52,7 +52,7 @@ class TrimConfig(BaseModel):
         ),
     )
     verify_model_limit: int = Field(
-        default=4_000_000_000, ge=0, description="The checkpoint size in bytes up to which auto runs the models."
+        default=1_000_000_000, ge=0, description="The checkpoint size in bytes up to which auto runs the models."
     )
     verify_model_texts: int = Field(default=8, ge=1, description="How many texts the models are run on.")
     tolerance: float | None = Field(

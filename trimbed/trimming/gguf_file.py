@@ -148,6 +148,8 @@ def plan_gguf(path: Path, ids: Renumbering, document_text: str) -> GgufPlan:
     split = reader.fields.get("split.count")
     if split is not None and int(split.contents()) > 1:
         raise TrimError(f"{path} is one of {split.contents()} parts; merge them first (gguf-split --merge)")
+    if (ids.new_to_old < 0).any():
+        raise TrimError(f"{path}: two tokens share an id, which a GGUF file can't say")
     if ids.padded_size != ids.new_size:
         raise TrimError(
             "a GGUF file has a row for each token, so its vocabulary can't be padded; drop pad_to_multiple_of"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimbed.errors import TrimError, UsageError
+from trimbed.trimming.weight_files import find_model_folder
 
 if TYPE_CHECKING:
     from trimbed.tokenizer.spec import TokenizerSpec
@@ -38,7 +39,7 @@ def load_checkpoint(model: str, *, revision: str | None = None) -> TokenizerSpec
     if Path(model).expanduser().exists():
         if revision is not None:
             raise UsageError(f"{model} is on this disk and has no revisions; drop --revision")
-        return TokenizerSpec.load(model)
+        return TokenizerSpec.load(_with_tokenizer(Path(model).expanduser()))
     if model.count("/") > 1 or model.startswith((".", "/", "~")):
         raise UsageError(f"there is no folder or file {model}")
     from huggingface_hub import snapshot_download
@@ -50,7 +51,14 @@ def load_checkpoint(model: str, *, revision: str | None = None) -> TokenizerSpec
         raise UsageError(f"{model!r} is neither on this disk nor a Hub id: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise TrimError(f"{model!r} isn't on this disk, and the Hub didn't give it: {error}") from None
-    spec = TokenizerSpec.load(folder)
+    spec = TokenizerSpec.load(_with_tokenizer(folder))
     spec.source = model
     spec.revision = folder.name if folder.parent.name == "snapshots" else revision
     return spec
+
+
+def _with_tokenizer(path: Path) -> Path:
+    """The folder of the transformer module where a sentence-transformers folder keeps its tokenizer there."""
+    if not (path / "modules.json").is_file() or (path / "tokenizer.json").is_file():
+        return path
+    return find_model_folder(path)

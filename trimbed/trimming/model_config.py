@@ -50,6 +50,12 @@ def edit_config(
     where the model can't do without one (padding, end, decoder start, image placeholders). ``names`` (old id -> token)
     only serves the messages.
     """
+    offset = _find_offset(config)
+    if offset is not None:
+        raise TrimError(
+            f"{where}: {offset} places ids of images or sound behind the text vocabulary by their number, and a cut "
+            "would move them; trim the text model alone (its text_config and language model)"
+        )
     edit = ConfigEdit({})
     editor = _Editor(renumbering, where, table_rows, names or {}, edit)
     edit.data = editor.part(config, "")
@@ -170,6 +176,18 @@ class _Editor:
             if number is None or new is not None:
                 kept.append([position, new])
         return kept
+
+
+def _find_offset(config: Mapping[str, Any], path: str = "") -> str | None:
+    for key, value in config.items():
+        here = f"{path}.{key}" if path else key
+        if key == "vocab_offset" and _is_id(value):
+            return here
+        if isinstance(value, Mapping):
+            found = _find_offset(value, here)
+            if found is not None:
+                return found
+    return None
 
 
 def find_sizes(config: Mapping[str, Any]) -> dict[str, int]:

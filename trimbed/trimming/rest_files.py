@@ -111,6 +111,8 @@ def _stale(path: Path, model_folder: Path) -> str | None:
     for ending, reason in _OTHER_WEIGHTS.items():
         if path.name.endswith(ending):
             return reason
+    if path.name == "params.json":
+        return "the sizes of weights in another layout"
     if path.name.startswith("consolidated") and path.suffix in (".safetensors", ".json"):
         return "a second copy of the weights, in another layout"
     if path.parent == model_folder:
