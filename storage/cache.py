@@ -321,7 +321,7 @@ class CountsCache:
         if "samples" not in unit.files:
             return []
         where = self.place.describe(data_name("samples", unit.source, unit.name))
-        return read_samples(self.read_file(unit, "samples"), where=where, rows=unit.files["samples"].rows)
+        return read_samples(self.read_file(unit, "samples"), where=where, rows=_SAMPLES_A_UNIT)
 
     def pieces(self, source: str | None = None) -> pa.Table:
         """Distinct pieces with their counts, of one source or all: (piece binary, initial bool, count int64), sorted.

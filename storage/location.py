@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 # Errors that another try may cure. What is missing or forbidden stays so.
 _ATTEMPTS = 5
 _FIRST_WAIT = 0.2
+_STEP = 16 << 20
 # Local error numbers that mean the same on the next try.
 _FINAL = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EDQUOT}
 
@@ -95,9 +96,13 @@ class Location:
         inner = self.inner(name)
 
         def ask() -> bytes:
+            # In steps: a limit that is much larger than the file must not cost memory.
+            parts, left = [], limit + 1
             with self.filesystem.open(inner, "rb") as file:
-                data: bytes = file.read(limit + 1)
-            return data
+                while left and (part := file.read(min(left, _STEP))):
+                    parts.append(part)
+                    left -= len(part)
+            return b"".join(parts)
 
         data = self.retry(ask, name)
         if len(data) > limit:

@@ -242,3 +242,19 @@ def test_memory_is_limited_and_the_rest_is_spilled_to_the_chosen_folder(cache: C
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="memory limit"):
         run_query(cache, "select 1", memory_limit="plenty")
+
+
+@pytest.mark.slow
+def test_two_thousand_shards_of_a_large_vocabulary_are_asked_in_little_memory(tmp_path: Path) -> None:
+    size, shards = 262_144, 2000
+    cache = CountsCache.create_or_open(tmp_path / "counts", filled.manifest("de", shards=shards, vocab_size=size))
+    record = filled.put(cache, "de", "first", {index: 1 + index % 7 for index in range(size)})
+    for kind in ("tokens", "shards"):
+        suffix = "json" if kind == "shards" else "parquet"
+        first = tmp_path / "counts" / kind / "source=de" / f"first.{suffix}"
+        for index in range(shards - 1):
+            copy = first.with_name(f"{index:08d}.{suffix}")
+            copy.write_bytes(first.read_bytes().replace(b'"shard": "first"', f'"shard": "{index:08d}"'.encode()))
+    query = "select sum(count)::bigint as n from tokens"
+    found = rows(cache, query, memory_limit="512MB", temp_dir=str(tmp_path / "spill"))
+    assert found == [(record.tokens * shards,)]
