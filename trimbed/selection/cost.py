@@ -109,22 +109,26 @@ class PieceCosts:
             row.update(zip(names[1], map(_ratio, tokens, self._whole), strict=True))
         return row
 
-    def tokens(self, kept: np.ndarray) -> int | None:
-        """The number of tokens alone; None where it isn't known exactly."""
-        sizes, _ = self._sizes(kept)
+    def tokens(self, kept: np.ndarray, *, closed: bool = True) -> int | None:
+        """The number of tokens alone; None where it isn't known exactly.
+
+        ``closed``: whether ``kept`` holds all that its tokens are built from, as every selection does. For another set
+        every piece is encoded again.
+        """
+        sizes, _ = self._sizes(kept, closed=closed)
         return None if sizes is None else int((self._pieces.counts @ sizes + self._added).sum())
 
     @property
     def original_tokens(self) -> int:
         return int(self._whole.sum())
 
-    def _sizes(self, kept: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    def _sizes(self, kept: np.ndarray, *, closed: bool = True) -> tuple[np.ndarray | None, np.ndarray]:
         """(int64[p], the number of tokens of each piece; bool[p], whether its encoding changes)."""
         gone = np.zeros(len(self._original.ids) + 1, dtype=np.int64)
         np.cumsum(~kept[self._original.ids], out=gone[1:])
         changed = gone[self._original.ends] > gone[self._original.starts]
         sizes = self._original.sizes
-        chosen = np.flatnonzero(changed)
+        chosen = np.flatnonzero(changed) if closed else np.arange(len(self._pieces))
         if len(chosen):
             encoded = self._encoding.trimmed(kept).encode(self._pieces, chosen)
             filled = encoded.sizes > 0

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from trimbed.errors import SelectionError
-from trimbed.selection.cap import fall_into_parts, flowed_counts, removal_order
+from trimbed.selection.cap import flowed_counts, removal_order
 from trimbed.selection.frame import Frame, check_sources
 from trimbed.selection.policy import SelectionConfig
 from trimbed.selection.ranking import cut
@@ -138,12 +138,13 @@ def order_under_cap(
     frame: Frame, kept: np.ndarray, requested: np.ndarray, policy: SelectionConfig, number: int
 ) -> np.ndarray:
     """int64[number]: the first ids that a cap takes from ``kept``. Raises SelectionError if there are fewer."""
-    counts, fall = frame.counts, None
-    if policy.cap_order == "flow":
+    flow, counts = policy.cap_order == "flow", frame.counts
+    if flow:
         counts = flowed_counts(kept, frame.counts, frame.dependencies, frame.fall)
-        fall = frame.fall or fall_into_parts(frame.dependencies)
     spared = frame.dependencies.closure(requested & frame.present) if policy.cap_spares_requested else None
-    order = removal_order(kept, frame.fixed, counts, frame.dependencies, limit=number, spared=spared, fall=fall)
+    order = removal_order(
+        kept, frame.fixed, counts, frame.dependencies, limit=number, spared=spared, flow=flow, fall=frame.fall
+    )
     if len(order) < number:
         raise SelectionError(
             f"max_vocab_size {policy.max_vocab_size:,} can't be met: only {len(order):,} of {int(kept.sum()):,} tokens "
