@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,36 +41,37 @@ def _members(*lists: list[str]) -> np.ndarray:
 
 
 def read_charsmap(charsmap: str) -> dict[str, str]:
-    """What each key of a ``precompiled_charsmap`` (base64) becomes. Raises NotUnderstood for a broken one."""
+    """What each key of fewer than six bytes in a ``precompiled_charsmap`` (base64) becomes; longer ones are never used.
+
+    Raises NotUnderstood for a broken map.
+    """
     data = base64.b64decode(charsmap)
     if not data:
         return {}
     (size,) = struct.unpack_from("<I", data)
-    if size % 4 or size + 4 > len(data):
+    if size % 4 or size == 0 or size + 4 > len(data):
         raise NotUnderstood("a broken precompiled_charsmap")
-    units = struct.unpack_from(f"<{size // 4}I", data, 4)
+    units = np.frombuffer(data, dtype="<u4", count=size // 4, offset=4).astype(np.int64)
     texts = data[4 + size :]
+    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
+    labels = units & ((1 << 31) | 0xFF)
+    byte = np.arange(1, 256, dtype=np.int64)
 
-    def offset(unit: int) -> int:
-        return (unit >> 10) << ((unit & (1 << 9)) >> 6)
-
-    def walk() -> Iterator[tuple[bytes, int]]:
-        stack = [(b"", offset(units[0]))]
-        while stack:
-            key, place = stack.pop()
-            for byte in range(1, 256):
-                at = place ^ byte
-                if at >= len(units) or units[at] & ((1 << 31) | 0xFF) != byte:
-                    continue
-                below = at ^ offset(units[at])
-                if (units[at] >> 8) & 1:
-                    yield key + bytes([byte]), units[below] & ((1 << 31) - 1)
-                stack.append((key + bytes([byte]), below))
-
+    result: dict[str, str] = {}
+    keys, places = np.zeros((1, 0), dtype=np.uint8), offsets[:1]
     try:
-        return {key.decode(): texts[start : texts.index(b"\0", start)].decode("utf-8") for key, start in walk()}
+        for _ in range(SHORT - 1):
+            at = places[:, None] ^ byte[None, :]
+            parent, child = np.nonzero((at < len(units)) & (labels[np.minimum(at, len(units) - 1)] == byte[None, :]))
+            at = at[parent, child]
+            keys = np.concatenate([keys[parent], byte[child, None].astype(np.uint8)], axis=1)
+            places = at ^ offsets[at]
+            for ended in np.flatnonzero((units[at] >> 8) & 1).tolist():
+                start = int(units[places[ended]]) & ((1 << 31) - 1)
+                result[keys[ended].tobytes().decode()] = texts[start : texts.index(b"\0", start)].decode()
     except (UnicodeDecodeError, ValueError, IndexError) as error:
         raise NotUnderstood(f"a broken precompiled_charsmap: {error}") from error
+    return result
 
 
 def apply_precompiled(pipeline: Pipeline, spec: Mapping[str, Any]) -> None:
