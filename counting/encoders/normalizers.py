@@ -11,6 +11,7 @@ import numpy as np
 
 from trimbed.counting.encoders import probe
 from trimbed.counting.encoders.classes import compile_together, literal, members
+from trimbed.counting.encoders.pretokenizers import add_byte_alphabet
 from trimbed.counting.encoders.recipe import RecipeBuilder
 from trimbed.counting.encoders.regex import Atom, UnsupportedPattern, parse_regex
 
@@ -70,6 +71,7 @@ def _translate(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normalize
     elif kind in _BY_CHARACTER:
         steps.map(probe.character_map(part))
     elif kind == "ByteLevel":
+        add_byte_alphabet(builder)
         steps.steps.append((_BYTES,))
         steps.ascii_same = False
     elif kind == "BertNormalizer":

@@ -65,6 +65,8 @@ def translate_pre_tokenizer(
     asks_start = _asks_start(steps)
     splits = [step for step in steps if isinstance(step, _Split)]
     rows = [() if isinstance(step, _Split) else step for step in steps]
+    if (_BYTES,) in steps:
+        add_byte_alphabet(builder)
     if splits:
         compiled = compile_together([split.tree for split in splits])
         builder.pages(f"{name}.classes", compiled.classes)

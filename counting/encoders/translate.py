@@ -9,7 +9,7 @@ from typing import Any
 from trimbed.counting.encoders import probe
 from trimbed.counting.encoders.models import takes_bytes, translate_model
 from trimbed.counting.encoders.normalizers import translate_normalizer
-from trimbed.counting.encoders.pretokenizers import PreTokenizerSteps, add_byte_alphabet, translate_pre_tokenizer
+from trimbed.counting.encoders.pretokenizers import PreTokenizerSteps, translate_pre_tokenizer
 from trimbed.counting.encoders.recipe import EncoderRecipe, NoRecipe, RecipeBuilder
 from trimbed.counting.encoders.regex import UnsupportedPattern
 
@@ -32,7 +32,6 @@ def make_encoder_recipe(document: Document, initial: Document | None = None) -> 
     if any(d["model"] != data[0]["model"] for d in data):
         return NoRecipe("the model for initial pieces isn't the model for others")
     builder = RecipeBuilder()
-    add_byte_alphabet(builder)
     try:
         endings = [_pipeline(builder, f"pipeline.{i}", d) for i, d in enumerate(data)]
         if len({ending.ends_in_bytes for ending in endings}) > 1:

@@ -37,7 +37,7 @@ public:
             prefix_ = recipe.array<std::uint8_t>("bpe.prefix");
             suffix_ = recipe.array<std::uint8_t>("bpe.suffix");
         }
-        if (whole_) words_ = StringTable(Strings(recipe, "bpe.words"), recipe.array<std::uint32_t>("bpe.word_ids"));
+        if (whole_) words_ = StringTable(Strings(recipe, "bpe.words"), recipe.ids("bpe.word_ids"));
         read_merges(recipe);
     }
 

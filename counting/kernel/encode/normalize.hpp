@@ -21,6 +21,8 @@ public:
         : table_(recipe, name), strings_(recipe, name + ".strings") {
         for (const std::uint32_t value : table_.values())
             require(value <= strings_.size(), name + " points outside its strings");
+        for (std::size_t i = 0; i < strings_.size(); ++i)
+            require(is_utf8(strings_[i].data(), strings_[i].size()), name + " has a string that isn't UTF-8");
     }
     void apply(std::string_view text, std::string& out) const {
         for (std::size_t at = 0; at < text.size();) {
@@ -38,6 +40,14 @@ private:
     CodePointTable<std::uint32_t> table_;
     Strings strings_;
 };
+
+// The strings that steps refer to by number.
+inline Strings texts(const Recipe& recipe) {
+    const Strings strings(recipe, "strings");
+    for (std::size_t i = 0; i < strings.size(); ++i)
+        require(is_utf8(strings[i].data(), strings[i].size()), "one of the strings isn't UTF-8");
+    return strings;
+}
 
 // Each byte becomes the character that stands for it in byte-level vocabularies: `bytes` u32[256].
 class ByteMap {
@@ -182,7 +192,7 @@ public:
     Normalizer(const Recipe& recipe, const std::string& name) {
         const auto steps = recipe.array<std::uint32_t>(name + ".steps");
         require(steps.size() % 8 == 0, name + ".steps has a wrong length");
-        const Strings strings(recipe, "strings");
+        const Strings strings = texts(recipe);
         const auto table = [&](std::uint32_t k) {
             return CodePointTable<std::uint8_t>(recipe, "table." + std::to_string(k));
         };

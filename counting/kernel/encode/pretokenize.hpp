@@ -27,7 +27,7 @@ public:
     PreTokenizer() = default;
     PreTokenizer(const Recipe& recipe, const std::string& name) : steps_(recipe.array<std::uint32_t>(name + ".steps")) {
         require(steps_.size() % 8 == 0, name + ".steps has a wrong length");
-        const Strings strings(recipe, "strings");
+        const Strings strings = texts(recipe);
         for (std::size_t i = 0; i < steps_.size(); i += 8) {
             Step step{static_cast<Cut>(steps_[i]), steps_[i + 2], steps_[i + 3], {}, {}, {}};
             switch (step.op) {

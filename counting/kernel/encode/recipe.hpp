@@ -74,6 +74,14 @@ public:
         return values[0];
     }
 
+    // Ids of tokens: each below vocab_size.
+    std::vector<std::uint32_t> ids(const std::string& name) const {
+        const std::uint32_t vocab_size = number("vocab_size");
+        auto values = array<std::uint32_t>(name);
+        for (const std::uint32_t id : values) require(id < vocab_size, name + " has an id out of range");
+        return values;
+    }
+
 private:
     struct Array {
         const char* data;

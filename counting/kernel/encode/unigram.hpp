@@ -23,6 +23,8 @@ public:
           byte_ids_(recipe.array<std::uint32_t>("unigram.bytes")) {
         const Strings tokens(recipe, "unigram.tokens");
         require(tokens.size() == scores_.size() && !scores_.empty(), "tokens and scores differ in number");
+        require(scores_.size() <= recipe.number("vocab_size"), "there are more tokens than ids");
+        for (const double score : scores_) require(std::isfinite(score), "a score isn't a number");
         require(unknown_ == kNone || unknown_ < scores_.size(), "the unknown token's id is out of range");
         require(byte_ids_.empty() || byte_ids_.size() == 256, "unigram.bytes has a wrong length");
         for (const std::uint32_t id : byte_ids_)

@@ -16,10 +16,12 @@ public:
 
     WordPiece() = default;
     explicit WordPiece(const Recipe& recipe)
-        : first_(Strings(recipe, "words.first"), recipe.array<std::uint32_t>("words.first_ids")),
-          inner_(Strings(recipe, "words.inner"), recipe.array<std::uint32_t>("words.inner_ids")),
+        : first_(Strings(recipe, "words.first"), recipe.ids("words.first_ids")),
+          inner_(Strings(recipe, "words.inner"), recipe.ids("words.inner_ids")),
           unknown_(recipe.number("words.unknown")),
-          longest_(recipe.number("words.longest")) {}
+          longest_(recipe.number("words.longest")) {
+        require(unknown_ == kNone || unknown_ < recipe.number("vocab_size"), "the unknown token's id is out of range");
+    }
 
     // Appends the ids of a pre-token that isn't empty; false where the library would raise an error.
     bool encode(std::string_view word, std::vector<std::uint32_t>& out) const {
@@ -67,8 +69,11 @@ class WordLevel {
 public:
     WordLevel() = default;
     explicit WordLevel(const Recipe& recipe)
-        : words_(Strings(recipe, "words.first"), recipe.array<std::uint32_t>("words.first_ids")),
-          unknown_(recipe.number("words.unknown")) {}
+        : words_(Strings(recipe, "words.first"), recipe.ids("words.first_ids")),
+          unknown_(recipe.number("words.unknown")) {
+        require(unknown_ == StringTable::kNone || unknown_ < recipe.number("vocab_size"),
+                "the unknown token's id is out of range");
+    }
 
     bool encode(std::string_view word, std::vector<std::uint32_t>& out) const {
         std::uint32_t id = words_.find(word);
