@@ -101,6 +101,18 @@ def test_real_sentences_are_encoded_as_by_sentencepiece(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_whole_documents_are_encoded_as_by_the_defining_library(name: str) -> None:
+    import made
+
+    encode, spec = encoder_of(BY_NAME[name]), spec_of(name)
+    for text in made.SENTENCES + made.stdlib_texts(1_000_000):
+        if not any(token.content in text for token in spec.added_tokens):  # matched by us as a matter of policy
+            assert spec.encode(text) == encode(text), text[:80]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_recording_again_gives_the_same(name: str) -> None:
     again, before = recording(BY_NAME[name]), recorded(name)

@@ -91,7 +91,18 @@ def whole_words() -> Document:
     return document
 
 
+def converted(name: str) -> Document:
+    """One of the golden corpus's SentencePiece models, converted."""
+    from sources import HERE, unpack
+
+    from trimbed.tokenizer.spec import TokenizerSpec
+
+    return TokenizerSpec.load(unpack(HERE / f"{name}.model.xz")).document.data
+
+
 VARIANTS = {
+    "converted unigram with bytes": lambda: converted("unigram_bytes"),
+    "converted bpe with symbols": lambda: converted("bpe_symbols"),
     "many rules": many_rules,
     "many byte-level rules": lambda: many_rules("bpe"),
     "shuffled rules": shuffled_rules,

@@ -6,7 +6,6 @@ Knows the byte-level alphabet, ``##``, ``▁`` and ``</w>``; knows no model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 __all__ = ["BYTE_CHARACTERS", "BYTE_OF_CHARACTER", "byte_level_surface", "script_of"]
@@ -54,7 +53,7 @@ def script_of(surface: str | None) -> str | None:
     """The Unicode script of a text: an ISO 15924 code such as Latn, Cyrl, Hani.
 
     Characters that scripts share (digits, punctuation, marks) don't count beside others; a text of nothing else is
-    Zyyy. One with several scripts is Zmth's neighbour in spirit and gets "mixed". None for None and for "".
+    Zyyy (Zinh, Zzzz: marks, unassigned characters alone). One with several scripts is "mixed". None for None and "".
     """
     if not surface:
         return None
@@ -65,8 +64,3 @@ def script_of(surface: str | None) -> str | None:
     if own:
         return "mixed"
     return "Zyyy" if "Zyyy" in scripts else scripts.pop() if len(scripts) == 1 else "Zyyy"
-
-
-def scripts_of(surfaces: Iterable[str | None]) -> list[str | None]:
-    """``script_of`` for each."""
-    return [script_of(surface) for surface in surfaces]
