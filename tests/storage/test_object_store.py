@@ -35,9 +35,8 @@ def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The URL of an empty bucket."""
-    from moto.server import ThreadedMotoServer
-
     import fsspec
+    from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
