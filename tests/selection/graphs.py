@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
+from trimbed.counting.engine import EngineRecipe, load_engine
 from trimbed.selection.frame import Frame
 from trimbed.storage.counts import CorpusCounts
 from trimbed.tokenizer.dependencies import Dependencies
@@ -86,3 +90,16 @@ def bpe(
         },
     }
     return TokenizerSpec.from_document(document)
+
+
+def counted(document: dict[str, Any], sources: dict[str, list[str]]) -> tuple[CorpusCounts, dict[str, pa.Table]]:
+    """Counts and pieces by the kernel."""
+    counts, pieces = {}, {}
+    engine = load_engine(EngineRecipe("kernel", json.dumps(document), keep_pieces=1_000_000))
+    for name, texts in sources.items():
+        tally = engine.tally()
+        tally.add(pa.array(texts))
+        found = tally.finish()
+        counts[name], pieces[name] = found.counts, found.pieces
+        assert found.pieces_dropped == 0
+    return CorpusCounts(len(next(iter(counts.values()))), counts), pieces

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import made
 import numpy as np
-import pyarrow as pa
 import pytest
-from graphs import bpe, count
+from graphs import bpe, count, counted
 
-from trimbed.counting.engine import EngineRecipe, load_engine
 from trimbed.errors import SelectionError
 from trimbed.selection.cost import PieceCosts
 from trimbed.selection.policy import SelectionConfig
 from trimbed.selection.select import select_tokens
 from trimbed.selection.sweep import Sweep
-from trimbed.storage.counts import CorpusCounts
 from trimbed.tokenizer.spec import TokenizerSpec
 from trimbed.trimming.surgery import trim_document
 
@@ -28,19 +22,6 @@ POLICIES = [
     SelectionConfig(coverage=1.0, max_vocab_size=380, cap_order="flow"),
     SelectionConfig(coverage=1.0),
 ]
-
-
-def counted(document: dict[str, Any], sources: dict[str, list[str]]) -> tuple[CorpusCounts, dict[str, pa.Table]]:
-    """Counts and pieces by the kernel."""
-    counts, pieces = {}, {}
-    engine = load_engine(EngineRecipe("kernel", json.dumps(document), keep_pieces=1_000_000))
-    for name, texts in sources.items():
-        tally = engine.tally()
-        tally.add(pa.array(texts))
-        found = tally.finish()
-        counts[name], pieces[name] = found.counts, found.pieces
-        assert found.pieces_dropped == 0
-    return CorpusCounts(len(next(iter(counts.values()))), counts), pieces
 
 
 @pytest.mark.parametrize("name", made.TINY)

@@ -84,7 +84,7 @@ class PieceCosts:
         original's number. tokens_per_character. untouched: the share of the characters whose encoding stays the same.
         All are null where an unknown could fuse over a cut.
         """
-        key = hashlib.sha256(np.packbits(kept)).digest()
+        key = hashlib.sha256(np.packbits(kept).tobytes()).digest()
         if key not in self._known:  # in a grid many policies keep the same
             self._known[key] = self._columns(kept)
         return dict(self._known[key])

@@ -61,7 +61,8 @@ def cut_recipe(recipe: EncoderRecipe, kept: np.ndarray) -> tuple[EncoderRecipe, 
 
 def _place(numbers: np.ndarray, size: int) -> np.ndarray:
     """Ids as indexes; NONE, and whatever lies beyond the vocabulary, becomes ``size``."""
-    return np.minimum(numbers, size).astype(np.int64)
+    found: np.ndarray = np.minimum(numbers, size).astype(np.int64)
+    return found
 
 
 def _cut_strings(arrays: dict[str, np.ndarray], name: str, stay: np.ndarray) -> None:
