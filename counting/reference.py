@@ -16,7 +16,7 @@ __all__ = ["ReferenceEngine"]
 _BATCH_BYTES = 256 * 1024
 """Text per call. An encoding takes some 20 times its text in memory, so a call stays at a few MB."""
 _BATCH_DOCUMENTS = 1024
-_CLEAR_EVERY = 64 * 1024 * 1024
+_CLEAR_EVERY = 8 * 1024 * 1024
 """The word cache is emptied after so much text, so that it can't grow on text without word boundaries."""
 
 

@@ -20,6 +20,7 @@ from trimbed.storage.errors import CountingError, MissingExtra
 __all__ = ["RayExecutor"]
 
 _TICK = 1.0
+_CONNECT_SECONDS = 10.0
 
 
 @dataclass
@@ -76,6 +77,8 @@ class RayExecutor:
         options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         if self._address is None:
             options |= {"include_dashboard": False, "num_cpus": self._number}
+        else:
+            _check_reachable(self._address)
         try:
             self._ray.init(address=self._address, **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -159,6 +162,19 @@ def _runner(job: Job) -> ShardRunner:
     if not _HELD or _HELD[0][0] != job:
         _HELD[:] = [(job, ShardRunner(job))]
     return _HELD[0][1]
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes to reach an address where there is nothing. Raises CountingError."""
+    import socket
+
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return  # "auto", for instance: Ray knows where to look
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise CountingError(f"the Ray cluster {address} can't be reached: {error}") from error
 
 
 def _import_ray() -> Any:

@@ -144,7 +144,7 @@ def test_memory_stays_flat_on_text_without_word_boundaries(
 
     chance = random.Random(7)
     words = ["".join(chance.choices("abcdefgh", k=chance.randint(3, 12))) for _ in range(5000)]
-    texts = [" ".join(chance.choices(words, k=2500)) for _ in range(int(os.environ.get("TRIMBED_MEMORY_DOCS", "4000")))]
+    texts = [" ".join(chance.choices(words, k=2500)) for _ in range(int(os.environ.get("TRIMBED_MEMORY_DOCS", "6000")))]
     path = corpora.write_parquet(tmp_path / "a.parquet", texts, rows=rows)
     (tmp_path / "tokenizer.json").write_text(json.dumps(tiny_metaspace_bpe), encoding="utf-8")
     done = subprocess.run(

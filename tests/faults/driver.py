@@ -29,7 +29,7 @@ import runs  # noqa: E402
 
 PROGRAM = HERE.parent / "counting" / "counting_process.py"
 SHARDS = 24
-_PATIENCE = 120
+_PATIENCE = 300
 
 
 @dataclass

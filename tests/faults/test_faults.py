@@ -26,6 +26,7 @@ def seeds(number: int) -> list[int]:
     return [first + n for n in range(number)]
 
 
+@pytest.mark.timeout(1800)
 def test_ten_rounds_of_random_faults_and_at_least_twenty_kills_lose_nothing(
     scene: driver.Scene, tmp_path: Path
 ) -> None:
@@ -42,7 +43,7 @@ def test_ten_rounds_of_random_faults_and_at_least_twenty_kills_lose_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(36_000)
 def test_two_hundred_rounds_of_random_faults_lose_nothing(scene: driver.Scene, tmp_path: Path) -> None:
     """Invariant 4, the nightly mode."""
     for seed in seeds(200):
