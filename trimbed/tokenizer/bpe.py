@@ -39,17 +39,10 @@ class BpeBackend:
             found[vocab[unk]] = "unk"
         return found
 
-    @cached_property
+    @property
     def rules(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The merges by id, in order: left, right, product, int64[n] each."""
-        document, vocab, merges = self.document, self.document.vocab, self.document.merges
-        left = np.fromiter((vocab[a] for a, _ in merges), dtype=np.int64, count=len(merges))
-        right = np.fromiter((vocab[b] for _, b in merges), dtype=np.int64, count=len(merges))
-        if document.affix("continuing_subword_prefix"):
-            names = (document.product(a, b) for a, b in merges)
-        else:
-            names = (a + b for a, b in merges)
-        return left, right, np.fromiter((vocab[name] for name in names), dtype=np.int64, count=len(merges))
+        return self.document.merge_ids
 
     @cached_property
     def table(self) -> MergeTable:

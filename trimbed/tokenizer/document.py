@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from trimbed.errors import TokenizerError
 
 __all__ = ["AddedToken", "TokenizerDocument"]
@@ -239,30 +241,43 @@ class TokenizerDocument:
             if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
                 raise TokenizerError(f"{origin}: added_tokens entry {index} has no content")
 
-    def check_merges(self) -> None:
-        """Raise TokenizerError for a merge whose parts or product the vocabulary lacks, naming both.
+    @cached_property
+    def merge_ids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """BPE only: the merges by id, in order: left, right and product, int64[n] each.
 
-        The native loader panics on some of these, past any ``except Exception``, so it must not see them.
+        Raises TokenizerError for a merge whose parts or product the vocabulary lacks, naming both: the native loader
+        panics on some of these, past any ``except Exception``, so it must not see them.
         """
-        if self.algorithm != "bpe":
-            return
-        vocab = self.vocab
-        prefixed = bool(self.affix("continuing_subword_prefix"))
-        for index, (left, right) in enumerate(self.merges):
-            missing = None
-            if left not in vocab or right not in vocab:
-                missing = left if left not in vocab else right
-            else:
-                try:
-                    product = self.product(left, right) if prefixed else left + right
-                except UnicodeDecodeError:
-                    raise TokenizerError(
-                        f"{self.origin}: merge {index} ({left!r}, {right!r}): the right part is cut inside a character"
-                    ) from None
-                if product not in vocab:
-                    missing = product
-            if missing is not None:
-                raise TokenizerError(
-                    f"{self.origin}: merge {index} ({left!r}, {right!r}) needs the token {missing!r}, which the "
-                    "vocabulary lacks; the file was edited without its merges, make it again from the original"
-                )
+        merges, find = self.merges, self.vocab.get
+        names = (a + b for a, b in merges)
+        if self.affix("continuing_subword_prefix"):
+            names = (self._product_of(index) for index in range(len(merges)))
+        found = (
+            np.array([find(a, -1) for a, _ in merges], dtype=np.int64),
+            np.array([find(b, -1) for _, b in merges], dtype=np.int64),
+            np.array([find(name, -1) for name in names], dtype=np.int64),
+        )
+        broken = np.flatnonzero((found[0] < 0) | (found[1] < 0) | (found[2] < 0))
+        if len(broken):
+            index = int(broken[0])
+            left, right = merges[index]
+            missing = next(name for name in (left, right, self._product_of(index)) if name not in self.vocab)
+            raise TokenizerError(
+                f"{self.origin}: merge {index} ({left!r}, {right!r}) needs the token {missing!r}, which the "
+                "vocabulary lacks; the file was edited without its merges, make it again from the original"
+            )
+        return found
+
+    def _product_of(self, index: int) -> str:
+        left, right = self.merges[index]
+        try:
+            return self.product(left, right)
+        except UnicodeDecodeError:
+            raise TokenizerError(
+                f"{self.origin}: merge {index} ({left!r}, {right!r}): the right part is cut inside a character"
+            ) from None
+
+    def check_merges(self) -> None:
+        """Raise TokenizerError for a BPE merge that names a missing token (see merge_ids)."""
+        if self.algorithm == "bpe":
+            _ = self.merge_ids
