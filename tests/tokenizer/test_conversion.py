@@ -130,6 +130,21 @@ def test_what_has_no_counterpart_is_refused_by_name(pieces: Any, kind: str, feat
         TokenizerSpec.load(model_file(tmp_path, pieces, kind=kind))
 
 
+def test_near_ties_do_not_depend_on_where_in_a_text_they_stand(tmp_path: Path) -> None:
+    # sentencepiece adds scores in single precision, so 0.0003 is lost deep in a long text; that is noted, not copied.
+    pieces = [
+        ("▁", -3.0, NORMAL),
+        ("b", -9.0, NORMAL),
+        ("x", -3.0, NORMAL),
+        ("y", -3.0, NORMAL),
+        ("xy", -6.0003, NORMAL),
+    ]
+    path = model_file(tmp_path, pieces, kind="UNIGRAM")
+    spec = assert_same(path, ["xy", "bxy", "b" * 50 + "xy"])
+    assert [spec.tokens[i] for i in spec.encode("b" * 60_000 + "xy")[-2:]] == ["x", "y"]
+    assert any("double precision" in note for note in spec.notes)
+
+
 def test_rare_orders_of_marks_are_noted_for_nfkc_maps() -> None:
     spec = TokenizerSpec.load(unpack(HERE / "unigram.model.xz"))
     assert "sequences" in spec.notes[0] and "normalization" in spec.notes[0]

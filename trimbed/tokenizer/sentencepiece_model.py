@@ -226,6 +226,10 @@ def _unigram(model: Pieces, origin: str, notes: list[str]) -> tuple[dict[str, An
     lowest = min(normal, default=0.0)
     # The unknown's score hangs on the lowest of all; those of pieces that never compete must not lower it.
     scores = [max(score, lowest) for score in model.scores]
+    notes.append(
+        "scores are added up in double precision, by sentencepiece in single: deep in a text of many thousand "
+        "characters it may take the other of two nearly equal ways"
+    )
     pre_tokenizer = None
     if model.byte_fallback:
         pre_tokenizer = _byte_guard(model, notes)
