@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -155,3 +156,13 @@ def test_a_piece_of_megabytes_is_one_piece() -> None:
     )
     assert sorted(map(len, (piece for piece, _ in checks.kept(result)))) == [1, 1, 1_000_000, 1_500_000]
     assert result.tokens == 2_000_002
+
+
+@pytest.mark.parametrize(
+    ("after", "once", "expected"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_whether_a_segment_behind_a_stage_1_match_starts_anew(after: bool, once: bool, expected: bool) -> None:
+    added = (AddedMatch("<0>", 900), AddedMatch("<1>", 901, stage=1))
+    plan = replace(checks.make_plan(added=added, once=once), initial_after_stage_1=after)
+    result = checks.count(checks.kernel(plan, keep_pieces=10), checks.text_array(["a<1>b<0>c"]))
+    assert checks.kept(result) == {(b"a", True): 1, (b"b", expected): 1, (b"c", not once): 1}
