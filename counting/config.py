@@ -24,31 +24,35 @@ class DatasetConfig(BaseModel):
         description="A file, a glob, a folder of data files or one that save_to_disk wrote, a URL, a Hub dataset id, "
         "or a loader name (parquet, json, csv, text, arrow, …) together with data_files.",
     )
-    name: str | None = Field(None, description="The configuration (subset) of a Hub dataset.")
-    split: str | None = Field(None, description="The split; train, or the only one, if not given.")
+    name: str | None = Field(default=None, description="The configuration (subset) of a Hub dataset.")
+    split: str | None = Field(default=None, description="The split; train, or the only one, if not given.")
     data_files: str | tuple[str, ...] | dict[str, str | tuple[str, ...]] | None = Field(
-        None, description="Files or globs, as one string, a list, or by split."
+        default=None, description="Files or globs, as one string, a list, or by split."
     )
-    data_dir: str | None = Field(None, description="A folder within path.")
-    revision: str | None = Field(None, description="The revision of a Hub dataset: a commit, a tag or a branch.")
-    text_column: str = Field("text", min_length=1, description="The column that holds the text.")
+    data_dir: str | None = Field(default=None, description="A folder within path.")
+    revision: str | None = Field(
+        default=None, description="The revision of a Hub dataset: a commit, a tag or a branch."
+    )
+    text_column: str = Field(default="text", min_length=1, description="The column that holds the text.")
     sample_by: Literal["line", "document"] = Field(
-        "line", description="Text files: whether a document is a line, or a whole file."
+        default="line", description="Text files: whether a document is a line, or a whole file."
     )
     streaming: bool = Field(
-        True, description="Off: what only `datasets` can read is downloaded and prepared on disk first."
+        default=True, description="Off: what only `datasets` can read is downloaded and prepared on disk first."
     )
     max_samples: int | None = Field(
-        None, ge=1, description="Only the first so many rows, in the dataset's order; hardly more is read."
+        default=None, ge=1, description="Only the first so many rows, in the dataset's order; hardly more is read."
     )
     weight: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="Applied when counts are read; what is stored stays raw."
+        default=1.0, gt=0, allow_inf_nan=False, description="Applied when counts are read; what is stored stays raw."
     )
-    load_from_disk: bool = Field(False, description="path is a folder that save_to_disk wrote.")
+    load_from_disk: bool = Field(default=False, description="path is a folder that save_to_disk wrote.")
     source: Name | None = Field(
-        None, description="The dataset's name in the cache; made from path, name and split if not given."
+        default=None, description="The dataset's name in the cache; made from path, name and split if not given."
     )
-    trust_remote_code: bool = Field(False, description="Refused: datasets that run code of their own aren't read.")
+    trust_remote_code: bool = Field(
+        default=False, description="Refused: datasets that run code of their own aren't read."
+    )
 
     @field_validator("trust_remote_code")
     @classmethod
@@ -86,43 +90,55 @@ class CorpusConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    datasets: tuple[DatasetConfig, ...] = Field((), description="What to count, each dataset a source of its own.")
+    datasets: tuple[DatasetConfig, ...] = Field(
+        default=(), description="What to count, each dataset a source of its own."
+    )
 
     executor: Literal["multiprocess", "inline", "ray"] = Field(
-        "multiprocess", description="Where shards are counted: worker processes, this process, or a Ray cluster."
+        default="multiprocess",
+        description="Where shards are counted: worker processes, this process, or a Ray cluster.",
     )
     workers: int | None = Field(
-        None, ge=1, le=4096, description="Worker processes, or Ray tasks at once; one a processor if not given."
+        default=None, ge=1, le=4096, description="Worker processes, or Ray tasks at once; one a processor if not given."
     )
-    address: str | None = Field(None, description="The Ray cluster to use; a local one is started if not given.")
+    address: str | None = Field(
+        default=None, description="The Ray cluster to use; a local one is started if not given."
+    )
     part: str | None = Field(
-        None, pattern=r"^\d+/\d+$", description="i/n: count only the i-th of n parts of the shards, from 0."
+        default=None, pattern=r"^\d+/\d+$", description="i/n: count only the i-th of n parts of the shards, from 0."
     )
 
     engine: Literal["auto", "kernel", "reference"] = Field(
-        "auto",
+        default="auto",
         description="What counts: the kernel, the reference library, or the kernel wherever it is provably exact.",
     )
     engine_options: dict[str, Any] = Field(
         default_factory=dict, description="The engine's settings about speed and memory."
     )
-    batch_megabytes: float = Field(4.0, gt=0, le=1024, description="How much text is read at a time.")
+    batch_megabytes: float = Field(default=4.0, gt=0, le=1024, description="How much text is read at a time.")
 
     keep_pieces: int = Field(
-        0, ge=0, description="Keep at most so many distinct pieces for each shard (the kernel only); 0 keeps none."
+        default=0,
+        ge=0,
+        description="Keep at most so many distinct pieces for each shard (the kernel only); 0 keeps none.",
     )
-    sample_size: int = Field(64, ge=0, le=100_000, description="How many documents are kept, for verification.")
+    sample_size: int = Field(default=64, ge=0, le=100_000, description="How many documents are kept, for verification.")
     shard_megabytes: float = Field(
-        64.0, gt=0, le=65536, description="About how much uncompressed data is a shard, the unit of work and of commit."
+        default=64.0,
+        gt=0,
+        le=65536,
+        description="About how much uncompressed data is a shard, the unit of work and of commit.",
     )
 
-    retries: int = Field(3, ge=1, le=100, description="How often a shard is tried before it is set aside.")
-    strict: bool = Field(False, description="Stop at the first shard that fails for good; else the rest is counted.")
+    retries: int = Field(default=3, ge=1, le=100, description="How often a shard is tried before it is set aside.")
+    strict: bool = Field(
+        default=False, description="Stop at the first shard that fails for good; else the rest is counted."
+    )
     allow_missing_shards: bool = Field(
-        False, description="Shards and files that can't be read are reported, but are no failure."
+        default=False, description="Shards and files that can't be read are reported, but are no failure."
     )
     stall_seconds: float = Field(
-        900.0, gt=0, description="A worker without progress for so long is killed and its shard tried again."
+        default=900.0, gt=0, description="A worker without progress for so long is killed and its shard tried again."
     )
 
     @model_validator(mode="after")

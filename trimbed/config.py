@@ -28,8 +28,8 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str | None = Field(None, description="A folder, a file or a Hub id.")
-    revision: str | None = Field(None, description="The Hub revision: a commit, a tag or a branch.")
+    path: str | None = Field(default=None, description="A folder, a file or a Hub id.")
+    revision: str | None = Field(default=None, description="The Hub revision: a commit, a tag or a branch.")
 
 
 class TrimbedConfig(BaseModel):
@@ -38,12 +38,12 @@ class TrimbedConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: ModelConfig = Field(default_factory=ModelConfig, description="The tokenizer or checkpoint.")
-    cache: str | None = Field(None, description="The counts cache: a folder or a URL.")
+    cache: str | None = Field(default=None, description="The counts cache: a folder or a URL.")
     corpus: CorpusConfig = Field(default_factory=CorpusConfig, description="What to count.")
     selection: SelectionConfig = Field(default_factory=SelectionConfig, description="What to keep.")
     sweep: SweepConfig = Field(default_factory=SweepConfig, description="Which policies to compare.")
     trim: TrimConfig = Field(default_factory=TrimConfig, description="How to write the result.")
-    output: str | None = Field(None, description="The folder that trim writes.")
+    output: str | None = Field(default=None, description="The folder that trim writes.")
 
     def require_model(self) -> str:
         if not self.model.path:
@@ -101,10 +101,10 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     loader.flatten_mapping(node)
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if key in seen:
             raise yaml.MarkedYAMLError(problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark)
-        seen[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+        seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
 

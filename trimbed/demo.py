@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimbed.errors import MissingExtra, UsageError
+from trimbed.errors import CountingError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from trimbed.counting.counter import RunResult
     from trimbed.selection.selection import Selection
+    from trimbed.trimming.report import TrimReport
 
 __all__ = ["DemoResult", "run_demo"]
 
-COVERAGES = [0.99, 0.999, 0.9999, 1.0]
+COVERAGES = (0.99, 0.999, 0.9999, 1.0)
 CHOSEN = 0.999
 FILES = {"tokenizer.json", "tokenizer_config.json"}
 
@@ -36,18 +37,19 @@ class DemoResult:
     counted: RunResult
     sweep: pa.Table
     selection: Selection
-    report: Any
+    report: TrimReport
 
 
 def run_demo(folder: Path, *, say: Callable[[str], None], progress: Any = None, planned: Any = None) -> DemoResult:
     """Count the standard library with DeepSeek's tokenizer, sweep four policies, trim to one. Writes into ``folder``.
 
-    ``say`` is told each step as the command that does the same. Raises UsageError where ``folder`` holds something
-    else, MissingExtra without the tokenizer's package.
+    ``say`` is told each step as the command that does the same; ``progress`` and ``planned`` are handed to the counter.
+    Run again, it goes on where it was. Raises UsageError where ``folder`` holds something else, MissingExtra without the
+    tokenizer's package, CountingError where something couldn't be counted.
     """
     from trimbed.counting.config import CorpusConfig, DatasetConfig
     from trimbed.counting.counter import CorpusCounter
-    from trimbed.selection.policy import SelectionConfig, SweepConfig, expand
+    from trimbed.selection.policy import SelectionConfig
     from trimbed.selection.select import select_tokens
     from trimbed.selection.sweep import sweep
     from trimbed.tokenizer.spec import TokenizerSpec
@@ -67,17 +69,18 @@ def run_demo(folder: Path, *, say: Callable[[str], None], progress: Any = None, 
         datasets=(DatasetConfig(path=str(folder / "corpus.parquet"), source="stdlib"),), shard_megabytes=4
     )
     counted = CorpusCounter(spec.for_counting(), corpus, cache).run(progress, planned=planned)
-    if counted.exit_code:
-        raise UsageError("; ".join(str(shard) for shard in counted.failed) or "the count was interrupted")
+    if counted.interrupted:
+        raise KeyboardInterrupt
+    if not counted.complete:
+        raise CountingError("; ".join(f"{one.shard.key}: {one.failure}" for one in counted.failed))
     counts = counted.counts()
 
-    say(f"trimbed sweep --model {model} --cache {cache} {' '.join(f'--coverage {c:g}' for c in COVERAGES)}")
-    base = SelectionConfig(coverage=CHOSEN)
-    table = sweep(spec, counts, expand(base, SweepConfig(coverage=COVERAGES)))
+    say(f"trimbed sweep --model {model} --cache {cache} --coverage {','.join(f'{share:g}' for share in COVERAGES)}")
+    table = sweep(spec, counts, [SelectionConfig(coverage=share) for share in COVERAGES])
 
     trimmed = folder / "trimmed"
     say(f"trimbed trim --model {model} --cache {cache} --coverage {CHOSEN:g} --output {trimmed}")
-    selection = select_tokens(spec, counts, base)
+    selection = select_tokens(spec, counts, SelectionConfig(coverage=CHOSEN))
     report = trim(spec, selection, trimmed, config=TrimConfig(overwrite=True), counts=counts)
     return DemoResult(folder, counted, table, selection, report)
 
