@@ -43,9 +43,9 @@ class DemoResult:
 def run_demo(folder: Path, *, say: Callable[[str], None], progress: Any = None, planned: Any = None) -> DemoResult:
     """Count the standard library with DeepSeek's tokenizer, sweep four policies, trim to one. Writes into ``folder``.
 
-    ``say`` is told each step as the command that does the same; ``progress`` and ``planned`` are handed to the counter.
-    Run again, it goes on where it was. Raises UsageError where ``folder`` holds something else, MissingExtra without the
-    tokenizer's package, CountingError where something couldn't be counted.
+    ``say`` is told each step as the command that does the same; ``progress`` and ``planned`` are handed to the
+    counter. Run again, it goes on where it was. Raises UsageError where ``folder`` holds something else, MissingExtra
+    without the tokenizer's package, CountingError where something couldn't be counted.
     """
     from trimbed.counting.config import CorpusConfig, DatasetConfig
     from trimbed.counting.counter import CorpusCounter
