@@ -46,13 +46,13 @@ BAD = {
     "a file where a cache's folder is needed": (
         "count --model model --dataset corpus.parquet --cache corpus.parquet", 1, "corpus.parquet",
     ),
-    "no tokenizer": ("select --cache counts --coverage 0.9", 2, "--model"),
+    "no tokenizer": ("select --keep-preset digits", 2, "--model"),
     "a tokenizer that isn't there": ("inspect nowhere-at-all", 1, "nowhere-at-all"),
     "a revision beside a local path": (
         "count --model model --revision main --dataset corpus.parquet --cache c2", 2, "revision",
     ),
     "no dataset": ("count --model model --cache c3", 2, "--dataset"),
-    "a dataset that isn't there": ("count --model model --dataset missing.parquet --cache c4", 1, "missing.parquet"),
+    "a dataset that isn't there": ("count --model model --dataset missing.parquet --cache c4", 2, "missing.parquet"),
     "a missing text column": (
         "count --model model --dataset corpus.parquet --text-column body --cache c5", 1, "body",
     ),
