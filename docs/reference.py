@@ -64,7 +64,8 @@ def _parameter(parameter: Any) -> str:
     default = parameter.default
     if default not in (None, False, ()) and not callable(default) and parameter.show_default is not False:
         text += f" Default: `{getattr(default, 'value', default)}`."
-    return f"| {name} | {text.replace('|', chr(92) + '|')} |"
+    text = text.replace("|", "\\|")
+    return f"| {name} | {text} |"
 
 
 def config_page() -> str:
@@ -83,9 +84,8 @@ def config_page() -> str:
         for name, field in model.model_fields.items():
             default = field.get_default(call_default_factory=True)
             shown = "" if field.is_required() or isinstance(default, BaseModel) else f"`{_yaml(default)}`"
-            lines.append(
-                f"| `{name}` | {_type(field.annotation)} | {shown} | {(field.description or '').replace('|', chr(92) + '|')} |"
-            )
+            meaning = (field.description or "").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_type(field.annotation)} | {shown} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
