@@ -1,4 +1,4 @@
-"""The three commands, end to end on a small cache: select writes what trim reads, sweep prints rows, presets list."""
+"""The commands that select, end to end on a small cache: select and trim decide alike, sweeps and presets list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from graphs import counted
 from typer.testing import CliRunner
 
-from trimbed.cli import presets, select, sweep
+from trimbed.cli import presets, select, sweep, trim
 from trimbed.errors import CacheMismatch, SelectionError, UsageError
 from trimbed.selection.selection import Selection
 from trimbed.storage.cache import CountsCache
@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(*arguments: object) -> Any:
     app = typer.Typer()
     app.callback()(lambda: None)
-    for command in (select, sweep, presets):
+    for command in (select, sweep, presets, trim):
         command.register(app)
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -102,6 +102,17 @@ def test_sweep_finds_the_smallest_vocabulary_under_a_bound_on_the_exact_cost(pla
         run("sweep", "--cache", place / "counts", "--coverage", "1.0", "--max-vocab-size", best["kept"] - 1, "--json")
     )[0]
     assert best["length_ratio"] <= 1.1 < below["length_ratio"]
+
+
+def test_trim_decides_as_select_does_with_the_datasets_weights_and_the_caches_tokenizer(place: Path) -> None:
+    weighted = ["corpus.datasets=[{path: prose, weight: 5}, {path: code, weight: 0.001}]"]
+    policy = ["--cache", place / "counts", "--coverage", "0.9", "--json"]
+    plain, heavy = (json.loads(run("select", *policy, *extra))[0] for extra in ([], weighted))
+    report = json.loads(run("trim", *policy, "--dry-run", *weighted))
+    assert heavy["coverage"] != pytest.approx(plain["coverage"])
+    assert report["coverage"] == pytest.approx(heavy["coverage"])
+    assert report["tokens"]["after"] == heavy["kept"]
+    assert report["source"] == str(place)
 
 
 def test_presets_are_listed_with_and_without_a_model(place: Path) -> None:

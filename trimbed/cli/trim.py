@@ -103,32 +103,25 @@ def _split(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def _run(settings: TrimbedConfig, selection: Path | None, dry_run: bool) -> TrimReport:
     from trimbed.errors import UsageError
+    from trimbed.selection.frame import weigh
+    from trimbed.selection.inputs import open_inputs
     from trimbed.selection.selection import Selection
     from trimbed.trimming.hub import load_checkpoint
     from trimbed.trimming.trim import trim as run
 
-    path = settings.require_model()
     if settings.output is None and not dry_run:
         raise UsageError("no output folder given: use --output, or output in the config")
     if selection is not None and settings.selection.cuts_corpus:
         raise UsageError("--selection already says what is kept; drop it, or drop the policy (coverage, top_k, …)")
-    spec = load_checkpoint(path, revision=settings.model.revision)
-    counts = None
-    if settings.cache is not None:
-        from trimbed.storage.cache import CountsCache
-
-        opened = CountsCache.open(settings.cache)
-        if opened.manifest.tokenizer.fingerprint != spec.fingerprint:
-            raise UsageError(f"the cache {settings.cache} was counted with another tokenizer than {path}")
-        counts = opened.read_counts()
+    spec, counts, _ = open_inputs(settings, load=load_checkpoint)
     if selection is not None:
         chosen = Selection.load(selection)
     else:
         from trimbed.selection.select import select_tokens
 
         chosen = select_tokens(spec, counts, settings.selection)
-    if counts is not None and settings.selection.source_weights:
-        counts = counts.with_weights(settings.selection.source_weights)
+    if counts is not None:
+        counts = weigh(counts, settings.selection.source_weights)
     target = None if dry_run else Path(str(settings.output))
     return run(
         spec,
@@ -137,7 +130,7 @@ def _run(settings: TrimbedConfig, selection: Path | None, dry_run: bool) -> Trim
         config=settings.trim,
         counts=counts,
         resolved=settings.model_dump(mode="json", exclude_defaults=True),
-        reproduce=_command(settings, path, selection),
+        reproduce=_command(settings, settings.model.path or spec.source, selection),
     )
 
 

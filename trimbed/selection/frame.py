@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trimbed.storage.counts import CorpusCounts
     from trimbed.tokenizer.spec import TokenizerSpec
 
-__all__ = ["Frame"]
+__all__ = ["Frame", "check_sources", "weigh"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Frame:
                 f"{size:,}; use the tokenizer that was counted with"
             )
         if source_weights:
-            check_sources(source_weights, counts.by_source, "selection.source_weights")
-            counts = counts.with_weights({**counts.weights, **source_weights})
+            counts = weigh(counts, source_weights)
         return cls(present, structural & present, spec.dependencies(), counts.counts, dict(counts.by_source), fall=fall)
 
     @property
@@ -103,6 +102,15 @@ class Frame:
     def source_rankings(self) -> dict[str, Ranking]:
         """The ordinary tokens by each source's own counts."""
         return {name: rank(self.by_source[name], self.ordinary) for name in sorted(self.by_source)}
+
+
+def weigh(counts: CorpusCounts, source_weights: Mapping[str, float]) -> CorpusCounts:
+    """``counts`` with a policy's ``source_weights`` in the place of the datasets' own, for the sources it names.
+
+    Raises UsageError for a name that is no source.
+    """
+    check_sources(source_weights, counts.by_source, "selection.source_weights")
+    return counts.with_weights({**counts.weights, **source_weights})
 
 
 def check_sources(named: Mapping[str, float], sources: Mapping[str, object], setting: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from trimbed.errors import CacheMismatch, SelectionError
 
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["open_inputs", "piece_costs"]
 
 
-def open_inputs(config: TrimbedConfig) -> tuple[TokenizerSpec, CorpusCounts | None, CountsCache | None]:
+class _Load(Protocol):
+    def __call__(self, source: str, /, *, revision: str | None = None) -> TokenizerSpec: ...
+
+
+def open_inputs(
+    config: TrimbedConfig, *, load: _Load | None = None
+) -> tuple[TokenizerSpec, CorpusCounts | None, CountsCache | None]:
     """The tokenizer, and the counts and the cache if the configuration names one.
 
     Without a model the tokenizer is the one that the cache was counted with. The weights of ``corpus.datasets`` are
-    applied; those of ``selection.source_weights`` are the policy's own.
+    applied; those of ``selection.source_weights`` are the policy's own. ``load``: what loads the tokenizer, where
+    ``TokenizerSpec.load`` isn't enough (a trim needs the whole checkpoint).
 
     Raises UsageError where nothing is given, CacheMismatch where the cache was counted with another tokenizer,
     SelectionError where nothing was counted yet.
@@ -32,7 +39,7 @@ def open_inputs(config: TrimbedConfig) -> tuple[TokenizerSpec, CorpusCounts | No
     path, revision = config.model.path, config.model.revision
     if not path and cache is not None and cache.manifest.tokenizer.source not in ("", "document"):
         path, revision = cache.manifest.tokenizer.source, revision or cache.manifest.tokenizer.revision
-    spec = TokenizerSpec.load(path or config.require_model(), revision=revision)
+    spec = (load or TokenizerSpec.load)(path or config.require_model(), revision=revision)
     if cache is None:
         return spec, None, None
     counted = cache.manifest.tokenizer

@@ -122,17 +122,7 @@ def _report(
         parameters=Change(before=plan.parameters_before, after=plan.parameters_after),
         weight_bytes=Change(before=plan.bytes_before, after=plan.bytes_after),
         kept_by_reason=selection.counts_by_reason() if hasattr(selection, "counts_by_reason") else {},
-        tensors=[
-            TensorReport(
-                name=c.name,
-                role=c.role,
-                dtype=c.dtype,
-                before=list(c.before),
-                after=list(c.after) if c.after is not None else None,
-                reason=c.reason,
-            )
-            for c in plan.changes
-        ],
+        tensors=[TensorReport.of(change) for change in plan.changes],
         config_changes=plan.config_changes,
         warnings=[*spec.notes, *plan.warnings],
         reproduce=reproduce,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from trimbed.trimming.checkpoint import TensorChange
 
 __all__ = [
     "Change",
@@ -45,6 +48,18 @@ class TensorReport(_Model):
     before: list[int] = Field(description="Shape in the source.")
     after: list[int] | None = Field(description="Shape in the result; null where it isn't written.")
     reason: str = Field(description="Why it counts as a vocabulary tensor, or why it isn't written.")
+
+    @classmethod
+    def of(cls, change: TensorChange) -> TensorReport:
+        after = list(change.after) if change.after is not None else None
+        return cls(
+            name=change.name,
+            role=change.role,
+            dtype=change.dtype,
+            before=list(change.before),
+            after=after,
+            reason=change.reason,
+        )
 
 
 class FileReport(_Model):

@@ -260,17 +260,7 @@ def _report(
         report.rows = Change(before=main.before[0], after=main.after[0])
         report.parameters = Change(before=plan.weights.parameters_before, after=plan.weights.parameters_after)
         report.weight_bytes = Change(before=plan.weights.bytes_before, after=plan.weights.bytes_after)
-        report.tensors = [
-            TensorReport(
-                name=c.name,
-                role=c.role,
-                dtype=c.dtype,
-                before=list(c.before),
-                after=list(c.after) if c.after is not None else None,
-                reason=c.reason,
-            )
-            for c in plan.weights.changes
-        ]
+        report.tensors = [TensorReport.of(change) for change in plan.weights.changes]
     if counts is not None:
         _add_counts(report, plan, counts)
     return report
