@@ -10,7 +10,7 @@ from typing import Any
 from trimbed.errors import TokenizerError
 from trimbed.tokenizer.document import TokenizerDocument
 from trimbed.tokenizer.gguf_metadata import read_metadata, read_tensor_shapes
-from trimbed.tokenizer.patterns import BY_GGUF_NAME, Pattern
+from trimbed.tokenizer.patterns import BY_GGUF_NAME, Pattern, byte_level_bpe
 from trimbed.tokenizer.rank_files import added_token
 from trimbed.tokenizer.sentencepiece_model import (
     BYTE,
@@ -127,28 +127,7 @@ def _byte_level(
         if kind in (CONTROL, USER_DEFINED, UNKNOWN)
     ]
     return TokenizerDocument(
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": added,
-            "normalizer": pattern.normalizer_json(),
-            "pre_tokenizer": pattern.pre_tokenizer_json(),
-            "post_processor": None,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-            "model": {
-                "type": "BPE",
-                "dropout": None,
-                "unk_token": None,
-                "continuing_subword_prefix": None,
-                "end_of_word_suffix": None,
-                "fuse_unk": False,
-                "byte_fallback": False,
-                "ignore_merges": pattern.ignore_merges,
-                "vocab": _distinct(tokens, origin),
-                "merges": merges,
-            },
-        },
+        byte_level_bpe(pattern, _distinct(tokens, origin), merges, added_tokens=added),
         origin=origin,
     )
 

@@ -5,10 +5,21 @@ Knows strings only. A name that isn't here is refused by those who ask: a guesse
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["BY_GGUF_NAME", "GPT2", "LLAMA3", "QWEN2", "QWEN35", "TEKKEN", "Pattern", "pattern_of_vocabulary"]
+__all__ = [
+    "BY_GGUF_NAME",
+    "GPT2",
+    "LLAMA3",
+    "QWEN2",
+    "QWEN35",
+    "TEKKEN",
+    "Pattern",
+    "byte_level_bpe",
+    "pattern_of_vocabulary",
+]
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,45 @@ class Pattern:
             {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": self.gpt2}
         )
         return parts[0] if len(parts) == 1 else {"type": "Sequence", "pretokenizers": parts}
+
+
+def byte_level_bpe(
+    pattern: Pattern,
+    vocab: Mapping[str, int],
+    merges: Sequence[Sequence[str]],
+    *,
+    added_tokens: Sequence[Mapping[str, Any]] = (),
+    ignore_merges: bool | None = None,
+    add_prefix_space: bool = False,
+    affix: str | None = None,
+) -> dict[str, Any]:
+    """A tokenizer.json of a byte-level BPE that splits by ``pattern``.
+
+    ``ignore_merges``: the pattern's, where None. ``affix``: how the absence of a prefix and suffix is written (files
+    that ``transformers`` converts say "", others null).
+    """
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": list(added_tokens),
+        "normalizer": pattern.normalizer_json(),
+        "pre_tokenizer": pattern.pre_tokenizer_json(add_prefix_space=add_prefix_space),
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": affix,
+            "end_of_word_suffix": affix,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": pattern.ignore_merges if ignore_merges is None else ignore_merges,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }
 
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

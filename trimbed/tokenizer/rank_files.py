@@ -12,7 +12,7 @@ from typing import Any
 from trimbed.errors import TokenizerError
 from trimbed.tokenizer.document import TokenizerDocument
 from trimbed.tokenizer.merge_ranks import ranked_merges
-from trimbed.tokenizer.patterns import Pattern, pattern_of_vocabulary
+from trimbed.tokenizer.patterns import Pattern, byte_level_bpe, pattern_of_vocabulary
 from trimbed.tokenizer.surface import BYTE_CHARACTERS
 
 __all__ = ["added_token", "byte_level_document", "from_tekken", "from_tiktoken", "is_tekken"]
@@ -71,28 +71,13 @@ def byte_level_document(
             raise TokenizerError(f"{origin}: the special token {name!r} is also an ordinary token, with another id")
         vocab[name] = index
     merges = ranked_merges(tokens, range(len(tokens)))
-    data = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [added_token(index, name) for name, index in sorted(specials, key=lambda item: item[1])],
-        "normalizer": pattern.normalizer_json(),
-        "pre_tokenizer": pattern.pre_tokenizer_json(),
-        "post_processor": None,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": True,
-            "vocab": dict(sorted(vocab.items(), key=lambda item: item[1])),
-            "merges": [[names[a], names[b]] for a, b, _ in merges],
-        },
-    }
+    data = byte_level_bpe(
+        pattern,
+        dict(sorted(vocab.items(), key=lambda item: item[1])),
+        [[names[a], names[b]] for a, b, _ in merges],
+        added_tokens=[added_token(index, name) for name, index in sorted(specials, key=lambda item: item[1])],
+        ignore_merges=True,
+    )
     return TokenizerDocument(data, origin=origin)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from trimbed.errors import TokenizerError
 from trimbed.tokenizer.document import TokenizerDocument
-from trimbed.tokenizer.patterns import GPT2, QWEN2, Pattern
+from trimbed.tokenizer.patterns import GPT2, QWEN2, Pattern, byte_level_bpe
 from trimbed.tokenizer.rank_files import added_token
 from trimbed.tokenizer.surface import BYTE_CHARACTERS
 
@@ -163,28 +163,8 @@ def from_vocab_json(path: Path, merges: Path, config: Mapping[str, Any]) -> tupl
             raise TokenizerError(f"{path}: not a byte-level vocabulary, and no tokenizer_config.json names its class")
         notes.append("no tokenizer_config.json names a class; text is split as GPT-2 does")
     pattern = _CLASSES.get(short, GPT2)
-    data: dict[str, Any] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": pattern.normalizer_json(),
-        "pre_tokenizer": pattern.pre_tokenizer_json(add_prefix_space=bool(config.get("add_prefix_space", False))),
-        "post_processor": None,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": pattern.ignore_merges,
-            "vocab": vocab,
-            "merges": pairs,
-        },
-    }
+    spaced = bool(config.get("add_prefix_space", False))
+    data = byte_level_bpe(pattern, vocab, pairs, add_prefix_space=spaced, affix="")
     names = [_name(config.get(f"{role}_token"), "") for role in ("bos", "eos", "unk", "pad", "sep", "cls", "mask")]
     if not config:
         names.append("<|endoftext|>")
