@@ -118,9 +118,10 @@ class CorpusConfig(BaseModel):
     batch_megabytes: float = Field(default=4.0, gt=0, le=1024, description="How much text is read at a time.")
 
     keep_pieces: int = Field(
-        default=0,
+        default=1_000_000,
         ge=0,
-        description="Keep at most so many distinct pieces for each shard (the kernel only); 0 keeps none.",
+        description="Keep at most so many distinct pieces for each shard, from which the exact cost of a smaller "
+        "vocabulary follows; 0 keeps none. The reference engine cuts no pieces and keeps none.",
     )
     sample_size: int = Field(default=64, ge=0, le=100_000, description="How many documents are kept, for verification.")
     shard_megabytes: float = Field(

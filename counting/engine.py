@@ -63,7 +63,8 @@ class EngineRecipe:
 
     ``name`` is ``reference``, ``kernel`` or ``auto`` (the kernel where the tokenizer has a plan, else the reference).
     ``document`` is the tokenizer.json text. ``options`` are the engine's settings about speed and memory, which never
-    change a count, and ``keep_pieces`` (0: none; n: at most n distinct pieces a shard).
+    change a count, and ``keep_pieces`` (0: none; n: at most n distinct pieces a shard; the
+    reference engine cuts no pieces and keeps none).
     """
 
     name: str

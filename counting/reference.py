@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimbed.counting.engine import EngineRecipe, TextCounts
-from trimbed.storage.errors import TokenizerError, UsageError
+from trimbed.storage.errors import TokenizerError
 
 __all__ = ["ReferenceEngine"]
 
@@ -26,9 +26,8 @@ class ReferenceEngine:
     name = "reference"
 
     def __init__(self, recipe: EngineRecipe) -> None:
-        """Load the tokenizer. Raises TokenizerError if the library refuses it, UsageError for ``keep_pieces``."""
-        if recipe.keep_pieces:
-            raise UsageError("keep_pieces needs the kernel; the reference engine doesn't cut text into pieces")
+        """Load the tokenizer; of ``keep_pieces`` it keeps none, since it cuts no pieces. Raises TokenizerError if the
+        library refuses the document."""
         self._tokenizer = load_tokenizer(recipe.document)
         ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
         self.vocab_size: int = max(ids, default=-1) + 1

@@ -25,7 +25,7 @@ class SelfCheck:
 
     def __init__(self, engine: Engine, recipe: EngineRecipe, cache: str) -> None:
         self._engine = engine
-        self._recipe = replace(recipe, name="reference", keep_pieces=0)
+        self._recipe = replace(recipe, name="reference", keep_pieces=0, options={})
         self._cache = cache
         self._reference: Engine | None = None
         self._needed = engine.identity().get("name") != "reference"

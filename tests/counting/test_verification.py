@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,6 +21,7 @@ from trimbed.counting import worker
 from trimbed.counting.engine import EngineRecipe, Tally, TextCounts
 from trimbed.counting.reference import ReferenceEngine
 from trimbed.counting.sampling import DocumentSample
+from trimbed.storage.cache import CountsCache
 
 
 class Careless:
@@ -75,6 +77,34 @@ def test_an_engine_without_differences_passes(
     monkeypatch.setattr(worker, "load_engine", Careless)
     path = corpora.write_jsonl(tmp_path / "a.jsonl", corpora.documents(100))
     assert runs.run(tiny_bpe, tmp_path / "counts", [{"path": str(path)}]).exit_code == 0
+
+
+def test_kept_pieces_and_engine_options_are_no_matter_of_the_check(tiny_bpe: dict[str, Any], tmp_path: Path) -> None:
+    """The reference engine, which knows neither, must still check what the kernel counted."""
+    texts = corpora.documents(200)
+    path = corpora.write_parquet(tmp_path / "a.parquet", texts, rows=30)
+    settings = {"engine": "kernel", "engine_options": {"table_pieces": 50}, "keep_pieces": 20}
+    result = runs.run(tiny_bpe, tmp_path / "counts", [{"path": str(path)}], **settings)
+    assert result.failed == () and result.exit_code == 0
+    assert np.array_equal(runs.cached_counts(tmp_path / "counts"), runs.library_counts(tiny_bpe, texts))
+    cache = CountsCache.open(str(tmp_path / "counts"))
+    records = cache.committed("a").values()
+    assert all(record.engine["name"] == "kernel" and record.files["pieces"].rows <= 20 for record in records)
+    assert all(record.pieces_dropped > 0 and record.pieces_dropped_count >= record.pieces_dropped for record in records)
+    assert all(record.seconds is not None and record.seconds >= 0 for record in records)
+
+
+def test_pieces_are_kept_unless_told_otherwise_and_the_reference_engine_keeps_none(
+    tiny_bpe: dict[str, Any], tmp_path: Path
+) -> None:
+    path = corpora.write_parquet(tmp_path / "a.parquet", corpora.documents(200), rows=30)
+    for engine in ("kernel", "reference"):
+        result = runs.run(tiny_bpe, tmp_path / engine, [{"path": str(path)}], engine=engine)
+        assert result.exit_code == 0
+    kept = CountsCache.open(str(tmp_path / "kernel"))
+    assert kept.pieces().num_rows > 20
+    assert {record.pieces_dropped for record in kept.committed("a").values()} == {0}
+    assert CountsCache.open(str(tmp_path / "reference")).pieces().num_rows == 0
 
 
 def test_an_engine_that_loses_documents_fails_the_shard(
