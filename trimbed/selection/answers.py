@@ -10,7 +10,8 @@ over all of K takes the part's tokens in the order in which a heap over the part
 * What requests and floors add beyond such a beginning is less frequent than all of its leaves, so a cap takes that
   first, in the order that belongs to the requests and floors alone.
 
-``flow`` and ``cap_spares_requested`` have no such property: there caps share an order only where the set is the same.
+``flow`` and ``cap_spares_requested`` have no such property: there caps share an order only where the set is the same,
+and sets share ``Frame.flow_queue``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from functools import cached_property
 
 import numpy as np
 
-from trimbed.selection.cap import removal_order
 from trimbed.selection.decide import (
     Reason,
     cap_target,
@@ -241,7 +241,7 @@ class Answers:
         return _Beyond(
             floors=floor_mask,
             closed=closed,
-            order=removal_order(closed, frame.fixed, frame.counts, frame.dependencies),
+            order=frame.queue.take(closed, frame.fixed),
             later=self._sequence(ids),
             places=later,
             requested=asked,

@@ -138,13 +138,15 @@ def order_under_cap(
     frame: Frame, kept: np.ndarray, requested: np.ndarray, policy: SelectionConfig, number: int
 ) -> np.ndarray:
     """int64[number]: the first ids that a cap takes from ``kept``. Raises SelectionError if there are fewer."""
-    flow, counts = policy.cap_order == "flow", frame.counts
-    if flow:
-        counts = flowed_counts(kept, frame.counts, frame.dependencies, frame.fall)
     spared = frame.dependencies.closure(requested & frame.present) if policy.cap_spares_requested else None
-    order = removal_order(
-        kept, frame.fixed, counts, frame.dependencies, limit=number, spared=spared, flow=flow, fall=frame.fall
-    )
+    queue = frame.flow_queue if policy.cap_order == "flow" else frame.queue
+    if queue is not None:
+        order = queue.take(kept, frame.fixed, spared=spared, limit=number)
+    else:
+        counts = flowed_counts(kept, frame.counts, frame.dependencies, frame.fall)
+        order = removal_order(
+            kept, frame.fixed, counts, frame.dependencies, limit=number, spared=spared, flow=True, fall=frame.fall
+        )
     if len(order) < number:
         raise SelectionError(
             f"max_vocab_size {policy.max_vocab_size:,} can't be met: only {len(order):,} of {int(kept.sum()):,} tokens "
@@ -167,4 +169,4 @@ def fill_order(frame: Frame, kept: np.ndarray) -> np.ndarray:
     It is the order in which a cap would take all of them, backwards: seen ones by count, then the unseen by id.
     """
     everything = frame.dependencies.closure(frame.present)
-    return removal_order(everything, kept, frame.counts, frame.dependencies)[::-1]
+    return frame.queue.take(everything, kept)[::-1]

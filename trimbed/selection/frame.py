@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimbed.errors import UsageError
-from trimbed.selection.cap import Fall
+from trimbed.selection.cap import Fall, Queue, full_flow
 from trimbed.selection.ranking import Ranking, rank
 from trimbed.tokenizer.dependencies import Dependencies
 
@@ -92,6 +92,18 @@ class Frame:
     def fixed(self) -> np.ndarray:
         """bool[vocab_size]: the structural tokens and what they are built from; no cap takes these."""
         return self.dependencies.closure(self.structural)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """In which order a cap takes tokens by frequency."""
+        return Queue.of(self.counts, self.dependencies)
+
+    @cached_property
+    def flow_queue(self) -> Queue | None:
+        """In which order a cap takes tokens by flow; None where that depends on what else is kept (see ``fall``)."""
+        if self.fall is not None:
+            return None
+        return Queue.of(full_flow(self.counts, self.fixed, self.dependencies), self.dependencies)
 
     @cached_property
     def ranking(self) -> Ranking:
