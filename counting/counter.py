@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from trimbed.counting.config import CorpusConfig
-from trimbed.counting.engine import EngineRecipe
+from trimbed.counting.engine import EngineRecipe, prepare_recipe
 from trimbed.counting.executors import make_executor
 from trimbed.counting.part import shards_of_part
 from trimbed.counting.queue import Event, FailedShard, ShardDone, ShardQueue
@@ -203,7 +203,7 @@ class CorpusCounter:
         corpus = self.corpus
         return Job(
             cache=self.cache,
-            recipe=self._recipe(),
+            recipe=prepare_recipe(self._recipe()),
             batch_bytes=max(1, int(corpus.batch_megabytes * (1 << 20))),
             samples={source.name: _samples_per_shard(corpus.sample_size, len(source.shards)) for source in sources},
         )

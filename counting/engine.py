@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Engine", "EngineRecipe", "Tally", "TextCounts", "load_engine"]
+__all__ = ["Engine", "EngineRecipe", "Tally", "TextCounts", "load_engine", "prepare_recipe"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,25 @@ class EngineRecipe:
     document: str
     keep_pieces: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
+    prepared: Any = field(default=None, compare=False, repr=False)
+    """What ``prepare_recipe`` made of ``document`` beforehand, or None."""
+
+
+def prepare_recipe(recipe: EngineRecipe) -> EngineRecipe:
+    """The same recipe with all that takes seconds to make of its document, for any number of workers to load.
+
+    A document that can't be read comes back unprepared: loading it says what is wrong.
+    """
+    from trimbed.storage.errors import TokenizerError
+
+    if recipe.name not in ("auto", "kernel") or recipe.prepared is not None:
+        return recipe
+    from trimbed.counting.kernel import prepare_kernel
+
+    try:
+        return replace(recipe, prepared=prepare_kernel(recipe.document))
+    except TokenizerError:
+        return recipe
 
 
 def load_engine(recipe: EngineRecipe) -> Engine:

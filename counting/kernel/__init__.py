@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trimbed.counting.engine import Engine, EngineRecipe
+    from trimbed.counting.kernel.prepared import PreparedKernel
 
-__all__ = ["load_kernel_engine"]
+__all__ = ["load_kernel_engine", "prepare_kernel"]
 
 
 def load_kernel_engine(recipe: EngineRecipe, *, required: bool) -> Engine:
@@ -18,3 +19,17 @@ def load_kernel_engine(recipe: EngineRecipe, *, required: bool) -> Engine:
     from trimbed.counting.kernel.engine import load
 
     return load(recipe, required=required)
+
+
+def prepare_kernel(document: str) -> PreparedKernel | None:
+    """All that loading the kernel for this tokenizer.json text takes, to be made once and sent to every worker.
+
+    None where there's no kernel here. Raises TokenizerError where the text isn't a tokenizer.
+    """
+    try:
+        from trimbed.counting.kernel import _kernel  # noqa: F401
+    except ImportError:
+        return None
+    from trimbed.counting.kernel.prepared import prepare
+
+    return prepare(document)

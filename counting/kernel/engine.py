@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from trimbed.counting.engine import Engine, EngineRecipe, TextCounts
-from trimbed.counting.kernel.library import PieceLibrary, vocabulary_size
+from trimbed.counting.kernel.library import PieceLibrary
+from trimbed.counting.kernel.prepared import PreparedKernel, library_version, prepare, word_characters
 from trimbed.counting.plan.kernel_plan import KernelPlan, NoPlan
-from trimbed.storage.errors import CountingError, TokenizerError, UsageError
+from trimbed.storage.errors import CountingError, UsageError
 
 __all__ = ["KERNEL_VERSION", "KernelEngine", "KernelTally", "load"]
 
@@ -39,8 +39,17 @@ class KernelEngine:
 
     name = "kernel"
 
-    def __init__(self, recipe: EngineRecipe, plan: KernelPlan, *, vocab_size: int, encoder: Any = None) -> None:
-        """``encoder``: a native encoder for the plan's pieces, or None to leave every piece to the library.
+    def __init__(
+        self,
+        recipe: EngineRecipe,
+        plan: KernelPlan,
+        *,
+        vocab_size: int,
+        encoder: Any = None,
+        word: np.ndarray | None = None,
+    ) -> None:
+        """``encoder``: a native encoder for the plan's pieces, or None to leave every piece to the library. ``word``:
+        the plan's word characters where they're known already.
 
         Raises UsageError for options that there are not.
         """
@@ -58,7 +67,7 @@ class KernelEngine:
             cut=np.ascontiguousarray(plan.cut),
             joined=np.ascontiguousarray(plan.joined),
             added=[(a.content.encode(), a.id, a.single_word, a.lstrip, a.rstrip, a.stage) for a in plan.added],
-            word=_word_characters(plan),
+            word=word_characters(plan) if word is None else word,
             initial=plan.initial,
             initial_once=plan.initial_once,
             initial_after_stage_1=plan.initial_after_stage_1,
@@ -209,26 +218,6 @@ def _pieces_table(data: bytes, offsets: np.ndarray, initial: np.ndarray, counts:
     return pa.Table.from_batches(batches, schema=schema)
 
 
-def _word_characters(plan: KernelPlan) -> np.ndarray:
-    """uint8[0x110000], or uint8[0] where no added token asks for it."""
-    if not any(one.single_word for one in plan.added):
-        return np.zeros(0, dtype=np.uint8)
-    from trimbed.counting.plan.probes import word_members
-
-    return np.ascontiguousarray(word_members(), dtype=np.uint8)
-
-
-def _native_encoder(plan: KernelPlan) -> tuple[Any, str]:
-    """A native encoder for the plan's pieces, or None and why there is none."""
-    import trimbed.counting.kernel._kernel as _kernel
-    from trimbed.counting.encoders import NoRecipe, make_encoder_recipe
-
-    recipe = make_encoder_recipe(plan.inner_document, plan.initial_document)
-    if isinstance(recipe, NoRecipe):
-        return None, recipe.reason
-    return _kernel.PieceEncoder.make(recipe.pack()), ""
-
-
 def _options(given: Mapping[str, object]) -> dict[str, int]:
     options = dict(_OPTIONS)
     for key, value in given.items():
@@ -258,20 +247,15 @@ def _load(recipe: EngineRecipe) -> KernelEngine | str:
     """The engine, or why there is none."""
     _options(recipe.options)
     try:
-        from trimbed.counting.kernel import _kernel  # noqa: F401
+        import trimbed.counting.kernel._kernel as _kernel
     except ImportError as error:
         return f"the native module isn't there ({error})"
-    from trimbed.counting.plan import make_plan
-
-    try:
-        document = json.loads(recipe.document)
-        plan = make_plan(document)
-        vocab_size = vocabulary_size(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TokenizerError(f"this tokenizer.json can't be read: {type(error).__name__}: {error}") from error
-    if isinstance(plan, NoPlan):
-        return plan.reason
-    encoder, why = _native_encoder(plan)
-    engine = KernelEngine(recipe, plan, vocab_size=vocab_size, encoder=encoder)
-    engine.reason = why
+    prepared: PreparedKernel | None = recipe.prepared
+    if prepared is None or prepared.library != library_version():
+        prepared = prepare(recipe.document)
+    if isinstance(prepared.plan, NoPlan):
+        return prepared.plan.reason
+    encoder = None if prepared.encoder is None else _kernel.PieceEncoder.make(prepared.encoder.tobytes())
+    engine = KernelEngine(recipe, prepared.plan, vocab_size=prepared.vocab_size, encoder=encoder, word=prepared.word)
+    engine.reason = prepared.reason
     return engine
