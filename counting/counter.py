@@ -16,13 +16,14 @@ from trimbed.counting.config import CorpusConfig
 from trimbed.counting.engine import EngineRecipe, prepare_recipe
 from trimbed.counting.executors import make_executor
 from trimbed.counting.part import shards_of_part
+from trimbed.counting.planning import Unreadable
 from trimbed.counting.queue import Event, FailedShard, ShardDone, ShardQueue
 from trimbed.counting.shards import Shard, Source
 from trimbed.counting.sources import resolve_source
 from trimbed.counting.worker import Job, Outcome
 from trimbed.storage.cache import CountsCache
 from trimbed.storage.counts import CorpusCounts
-from trimbed.storage.errors import TokenizerError, UsageError
+from trimbed.storage.errors import CountingError, TokenizerError, UsageError
 from trimbed.storage.manifest import Manifest, SourceIdentity, TokenizerIdentity
 
 __all__ = ["CorpusCounter", "RunResult", "TokenizerSource"]
@@ -81,7 +82,10 @@ class TokenizerSource:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to. ``shards`` counts those of this run's part: new ones, those present before, and all."""
+    """What a run came to. ``shards`` counts those of this run's part: new ones, those present before, and all.
+
+    ``left_out`` names files and whole datasets that couldn't be read even to be sliced, each with the reason.
+    """
 
     cache: str
     new: int
@@ -106,11 +110,12 @@ class RunResult:
 
     @property
     def complete(self) -> bool:
-        return self.missing == 0
+        """Whether all shards are in the cache, and nothing was left out."""
+        return self.missing == 0 and not self.left_out
 
     @property
     def exit_code(self) -> int:
-        """0 all there; 1 shards missing (unless that was allowed); 130 interrupted."""
+        """0 all there; 1 shards missing or files left out (unless that was allowed); 130 interrupted."""
         if self.interrupted:
             return 130
         return 0 if self.complete or self.allow_missing else 1
@@ -137,15 +142,34 @@ class CorpusCounter:
         self.corpus = corpus
         self.cache = str(cache)
 
-    def sources(self) -> list[Source]:
-        """The corpus' datasets, resolved and sliced. Raises UsageError and CountingError, see resolve_source."""
-        if not self.corpus.datasets:
+    def sources(self) -> tuple[list[Source], dict[str, str]]:
+        """The corpus' datasets, resolved and sliced, and those that can't be read, with the reason.
+
+        Raises UsageError, and CountingError where ``strict`` or no dataset can be read, see resolve_source. One part of
+        several stops at any such dataset: without it, the shards would be dealt out otherwise than in the other parts.
+        """
+        corpus = self.corpus
+        if not corpus.datasets:
             raise UsageError("no dataset to count; name one with --dataset, or list them under corpus.datasets")
-        shard_bytes = max(1, int(self.corpus.shard_megabytes * (1 << 20)))
-        return [
-            resolve_source(dataset, shard_bytes=shard_bytes, allow_missing=self.corpus.allow_missing_shards)
-            for dataset in self.corpus.datasets
-        ]
+        unreadable = Unreadable.STOP if corpus.strict else Unreadable.SET_ASIDE
+        if corpus.allow_missing_shards:
+            unreadable = Unreadable.LEAVE_OUT
+        shard_bytes = max(1, int(corpus.shard_megabytes * (1 << 20)))
+        sources: list[Source] = []
+        left_out: dict[str, str] = {}
+        first: CountingError | None = None
+        for dataset in corpus.datasets:
+            try:
+                sources.append(resolve_source(dataset, shard_bytes=shard_bytes, unreadable=unreadable))
+            except CountingError as error:
+                if unreadable is Unreadable.STOP or corpus.part is not None:
+                    raise
+                first = first or error
+                left_out[dataset.source_name()] = str(error)
+        if first is not None and not sources:
+            raise first
+        left_out |= {f"{source.name}: {name}": why for source in sources for name, why in source.left_out.items()}
+        return sources, left_out
 
     def run(
         self,
@@ -159,7 +183,7 @@ class CorpusCounter:
         event after that. Raises CacheMismatch where the cache holds something else, CountingError where no shard can be
         counted; single shards that fail are in the result.
         """
-        sources = self.sources()
+        sources, left_out = self.sources()
         cache = CountsCache.create_or_open(self.cache, self._manifest(sources))
         cache.write_vocabulary(self.tokenizer.vocabulary)
         mine = shards_of_part([shard for source in sources for shard in source.shards], self.corpus.part)
@@ -193,7 +217,7 @@ class CorpusCounter:
             skipped_rows=dict(sorted(totals.skipped.items())),
             replaced_rows=totals.replaced,
             failed=tuple(queue.failed),
-            left_out={f"{source.name}: {name}": why for source in sources for name, why in source.left_out.items()},
+            left_out=left_out,
             interrupted=interrupted,
             allow_missing=self.corpus.allow_missing_shards,
             engines=totals.engines,

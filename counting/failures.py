@@ -9,7 +9,7 @@ from enum import Enum
 
 from trimbed.storage.errors import CountingError, TrimbedError
 
-__all__ = ["Failure", "FatalFailure", "Kind", "failure_of"]
+__all__ = ["Failure", "FatalFailure", "Kind", "failure_of", "kind_of"]
 
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _HTTP_PERMANENT = frozenset({400, 401, 403, 404, 405, 410, 416, 451})
@@ -57,7 +57,7 @@ class FatalFailure(CountingError):
 
 def failure_of(error: BaseException, *, where: str = "", fatal: bool = False) -> Failure:
     """The failure that ``error`` stands for. ``fatal``: it arose where every shard would meet it."""
-    kind = Kind.FATAL if fatal else _kind(error)
+    kind = Kind.FATAL if fatal else kind_of(error)
     message = str(error) or repr(error)
     if not isinstance(error, TrimbedError) and where and where not in message:
         message = f"{where}: {message}"
@@ -65,7 +65,8 @@ def failure_of(error: BaseException, *, where: str = "", fatal: bool = False) ->
     return Failure(kind, type(error).__name__, message, where, trace, getattr(error, "exit_code", 1))
 
 
-def _kind(error: BaseException) -> Kind:
+def kind_of(error: BaseException) -> Kind:
+    """``DATA`` or ``TRANSIENT``: whether the same will happen again."""
     if isinstance(error, TrimbedError):
         return Kind.DATA
     status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)

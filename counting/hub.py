@@ -10,7 +10,7 @@ from typing import Any
 
 from trimbed.counting.config import DatasetConfig
 from trimbed.counting.listing import DataFile
-from trimbed.counting.planning import Plan, plan_files
+from trimbed.counting.planning import Plan, Unreadable, plan_files
 from trimbed.counting.shards import Extent, ReadOptions, Source
 from trimbed.storage.errors import CountingError, UsageError
 
@@ -22,7 +22,7 @@ _PLAIN = {"json": ("field",), "csv": ("sep", "delimiter", "names", "quotechar", 
 _FEW_FILES = 64
 
 
-def resolve_hub(dataset: DatasetConfig, *, shard_bytes: int, allow_missing: bool) -> Source:
+def resolve_hub(dataset: DatasetConfig, *, shard_bytes: int, unreadable: Unreadable) -> Source:
     """The source of a Hub dataset, its revision resolved to a commit, or of a loader that isn't ours.
 
     Raises UsageError where there is no such dataset, configuration or split; CountingError where the Hub can't be
@@ -35,7 +35,7 @@ def resolve_hub(dataset: DatasetConfig, *, shard_bytes: int, allow_missing: bool
     if dataset.name or builder.config.name != "default":
         identity["name"] = dataset.name or builder.config.name
     if not dataset.streaming:
-        return _prepared(dataset, builder, split, identity, shard_bytes, allow_missing)
+        return _prepared(dataset, builder, split, identity, shard_bytes, unreadable)
     loader = type(builder).__module__.rsplit(".", 1)[-1]
     files = list(map(str, (builder.config.data_files or {}).get(split, ())))
     if files and loader in _READERS and _is_plain(loader, builder):
@@ -46,7 +46,7 @@ def resolve_hub(dataset: DatasetConfig, *, shard_bytes: int, allow_missing: bool
                 column=dataset.text_column,
                 max_samples=dataset.max_samples,
                 target=shard_bytes,
-                allow_missing=allow_missing,
+                unreadable=Unreadable.STOP if loader == "json" and unreadable is Unreadable.SET_ASIDE else unreadable,
             )
             return _source(dataset, plan, identity)
         except CountingError:
@@ -154,7 +154,12 @@ def _name_in_repository(url: str) -> str:
 
 
 def _prepared(
-    dataset: DatasetConfig, builder: Any, split: str, identity: dict[str, object], shard_bytes: int, allow_missing: bool
+    dataset: DatasetConfig,
+    builder: Any,
+    split: str,
+    identity: dict[str, object],
+    shard_bytes: int,
+    unreadable: Unreadable,
 ) -> Source:
     """Downloaded and prepared by ``datasets`` in its own cache folder, then read from there."""
 
@@ -170,7 +175,7 @@ def _prepared(
         column=dataset.text_column,
         max_samples=dataset.max_samples,
         target=shard_bytes,
-        allow_missing=allow_missing,
+        unreadable=unreadable,
     )
     plan.files.clear()
     return _source(dataset, plan, identity)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from trimbed.counting.failures import Kind, kind_of
 from trimbed.counting.inputs import (
     content_identity,
     file_size,
@@ -28,11 +30,27 @@ from trimbed.counting.readers.batches import is_text_type
 from trimbed.counting.shards import WHOLE, Extent, ReadOptions, group_extents
 from trimbed.storage.errors import CountingError, TrimbedError
 
-__all__ = ["Plan", "plan_files"]
+__all__ = ["Plan", "Unreadable", "plan_files"]
 
 _FEW_EXTENTS = 16
 _MOST_PARTS = 8
 _SCAN = 8 << 20
+
+
+class Unreadable(Enum):
+    """What becomes of files that can't be planned.
+
+    ``STOP``: the first one ends it all. ``SET_ASIDE``: those that will stay unreadable (damaged, forbidden, without the
+    column) are left out and named; what may pass ends it, since the plan would differ the next time. ``LEAVE_OUT``: all
+    are left out.
+    """
+
+    STOP = "stop"
+    SET_ASIDE = "set aside"
+    LEAVE_OUT = "leave out"
+
+    def bears(self, error: BaseException) -> bool:
+        return self is Unreadable.LEAVE_OUT or (self is Unreadable.SET_ASIDE and kind_of(error) is Kind.DATA)
 
 
 @dataclass
@@ -62,12 +80,12 @@ def plan_files(
     column: str,
     max_samples: int | None,
     target: int,
-    allow_missing: bool,
+    unreadable: Unreadable = Unreadable.STOP,
 ) -> Plan:
     """Slice ``files`` into groups of about ``target`` bytes.
 
-    Raises CountingError, naming the file, where one can't be read or lacks the column; with ``allow_missing`` such
-    files are left out instead, and said so, as long as there is one good file.
+    Raises CountingError, naming the file, where one can't be read or lacks the column; or such files are left out, and
+    said so, as ``unreadable`` says, as long as there is one good file.
     """
     one = _PLANNERS[reader]
     outcomes = _each(lambda file: one(file, column, target), files)
@@ -78,7 +96,7 @@ def plan_files(
     for file, outcome in zip(files, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             first_error = first_error or outcome
-            if not allow_missing:
+            if not unreadable.bears(outcome):
                 raise _named(file, outcome)
             left_out[file.name] = str(_named(file, outcome))
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 from trimbed.counting.config import DatasetConfig
 from trimbed.counting.inputs import is_remote
 from trimbed.counting.listing import LOADERS, DataFile, is_glob, list_files
-from trimbed.counting.planning import Plan, plan_files
+from trimbed.counting.planning import Plan, Unreadable, plan_files
 from trimbed.counting.shards import Source, make_shards, plan_hash
 from trimbed.storage.errors import CountingError, UsageError
 
@@ -20,7 +20,9 @@ _LISTED_FILES = 2000
 """Up to so many files are listed one by one in a source's identity; beyond, by number, size and one digest."""
 
 
-def resolve_source(dataset: DatasetConfig, *, shard_bytes: int = 64 << 20, allow_missing: bool = False) -> Source:
+def resolve_source(
+    dataset: DatasetConfig, *, shard_bytes: int = 64 << 20, unreadable: Unreadable = Unreadable.STOP
+) -> Source:
     """Find the dataset's files, what identifies them, and slice them into shards of about ``shard_bytes``.
 
     Raises UsageError for an entry that names nothing, CountingError for files that can't be read or lack the text
@@ -29,19 +31,19 @@ def resolve_source(dataset: DatasetConfig, *, shard_bytes: int = 64 << 20, allow
     if not is_remote(dataset.path):
         local = Path(dataset.path).expanduser()
         if dataset.load_from_disk or _is_saved(local, dataset):
-            return _from_files(dataset, "arrow", _saved_files(local, dataset), shard_bytes, allow_missing)
+            return _from_files(dataset, "arrow", _saved_files(local, dataset), shard_bytes, unreadable)
         if dataset.path not in LOADERS and not local.exists() and not is_glob(dataset.path):
-            return _from_hub(dataset, local, shard_bytes, allow_missing)
+            return _from_hub(dataset, local, shard_bytes, unreadable)
     if dataset.revision:
         raise UsageError(f"dataset {dataset.path!r}: a revision belongs to a Hub dataset, and this one is files")
     reader, files = list_files(dataset)
     if reader == "text" and dataset.sample_by == "document":
         reader = "document"
-    return _from_files(dataset, reader, files, shard_bytes, allow_missing)
+    return _from_files(dataset, reader, files, shard_bytes, unreadable)
 
 
 def _from_files(
-    dataset: DatasetConfig, reader: str, files: Sequence[DataFile], shard_bytes: int, allow_missing: bool
+    dataset: DatasetConfig, reader: str, files: Sequence[DataFile], shard_bytes: int, unreadable: Unreadable
 ) -> Source:
     plan = plan_files(
         reader,
@@ -49,7 +51,7 @@ def _from_files(
         column=dataset.text_column,
         max_samples=dataset.max_samples,
         target=shard_bytes,
-        allow_missing=allow_missing,
+        unreadable=unreadable,
     )
     return source_of_plan(dataset, plan, describe_files(plan.files))
 
@@ -118,9 +120,9 @@ def _json(path: Path) -> dict[str, object]:
     return value
 
 
-def _from_hub(dataset: DatasetConfig, local: Path, shard_bytes: int, allow_missing: bool) -> Source:
+def _from_hub(dataset: DatasetConfig, local: Path, shard_bytes: int, unreadable: Unreadable) -> Source:
     if dataset.path.startswith(("/", ".", "~")) or local.suffix or dataset.path.count("/") > 1:
         raise UsageError(f"dataset {dataset.path!r}: no such file or folder")
     from trimbed.counting.hub import resolve_hub
 
-    return resolve_hub(dataset, shard_bytes=shard_bytes, allow_missing=allow_missing)
+    return resolve_hub(dataset, shard_bytes=shard_bytes, unreadable=unreadable)

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import corpora
 
 from trimbed.counting.config import CorpusConfig, DatasetConfig
+from trimbed.counting.planning import Unreadable
 from trimbed.counting.sources import resolve_source
 from trimbed.errors import CountingError, TrimbedError, UsageError
 
@@ -104,7 +105,7 @@ def test_an_unreadable_file_can_be_left_out_on_request_and_is_said_to_be(tmp_pat
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
     with pytest.raises(CountingError, match=r"b\.parquet"):
         resolve_source(DatasetConfig(path=str(tmp_path)))
-    source = resolve_source(DatasetConfig(path=str(tmp_path)), allow_missing=True)
+    source = resolve_source(DatasetConfig(path=str(tmp_path)), unreadable=Unreadable.LEAVE_OUT)
     assert list(source.left_out) == ["b.parquet"]
     assert source.identity["left_out"] == ["b.parquet"]
     assert source.shards

@@ -154,9 +154,11 @@ def _report(result: RunResult) -> None:
         warning(f"invalid UTF-8 was replaced in {result.replaced_rows:,} rows")
     for engine, reason in result.engines.items():
         note(f"counted by the engine {engine}" + (f", because {reason}" if reason else ""))
-    for name, why in result.left_out.items():
-        warning(f"left out {name}: {why}")
     say = warning if result.allow_missing else error
+    for name, why in result.left_out.items():
+        say(f"not counted: {name}: {why}")
+    if result.left_out and not result.allow_missing:
+        note("all else was counted. Once a file is mended, count it as a dataset of its own into the same cache.")
     for failed in result.failed:
         say(f"not counted: shard {failed.shard.key} of {failed.shard.source}: {failed.failure}")
     if result.interrupted:
