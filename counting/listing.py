@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -122,17 +123,37 @@ def _match(base: str, patterns: list[str] | None) -> list[DataFile]:
 def _local(wanted: str, base: str) -> Iterable[DataFile]:
     path = Path(wanted)
     if path.is_file():
-        yield DataFile(_relative(path, base), str(path.absolute()))
+        yield DataFile(_relative(path, base), _absolute(path))
     elif path.is_dir():
-        for file in sorted(path.rglob("*")):
+        for file in _below(path):
             inside = file.relative_to(path).parts
-            if file.is_file() and not any(part.startswith((".", "_")) for part in inside):
-                yield DataFile("/".join(inside), str(file.absolute()))
+            if not any(part.startswith((".", "_")) for part in inside):
+                yield DataFile("/".join(inside), _absolute(file))
     else:
         parent = _fixed_parent(wanted)
         for match in sorted(glob.glob(wanted, recursive=True)):  # noqa: PTH207 - Path.glob refuses absolute patterns
             if Path(match).is_file():
-                yield DataFile(_relative(Path(match), base if base and match.startswith(base) else parent), match)
+                inside = base if base and match.startswith(base) else parent
+                yield DataFile(_relative(Path(match), inside), _absolute(Path(match)))
+
+
+def _below(folder: Path) -> list[Path]:
+    """All files in ``folder``, sorted. Linked folders are entered, each once; a link to nothing is a file that can't be
+    read, which is better said than passed over."""
+    found: list[Path] = []
+    entered: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        entered.add(os.path.realpath(place))
+        folders[:] = [name for name in folders if os.path.realpath(Path(place, name)) not in entered]
+        for file in (Path(place, name) for name in files):
+            if file.is_file() or not file.exists():
+                found.append(file)
+    return sorted(found)
+
+
+def _absolute(path: Path) -> str:
+    """One spelling for one place, so that a file named twice is counted once."""
+    return os.path.abspath(path)  # noqa: PTH100 - unlike Path.absolute this takes `..` and `.` away
 
 
 def is_glob(path: str) -> bool:

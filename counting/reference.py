@@ -11,7 +11,7 @@ import pyarrow as pa
 from trimbed.counting.engine import EngineRecipe, TextCounts
 from trimbed.storage.errors import TokenizerError
 
-__all__ = ["ReferenceEngine"]
+__all__ = ["ReferenceEngine", "clear_word_cache", "load_tokenizer", "raise_signals"]
 
 _BATCH_BYTES = 256 * 1024
 """Text per call. An encoding takes some 20 times its text in memory, so a call stays at a few MB."""
@@ -83,17 +83,19 @@ class ReferenceTally:
     def _encode(self, batch: list[str]) -> None:
         try:
             encodings = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-        except Exception as error:
-            raise TokenizerError(self._culprit(batch, error)) from error
+        except BaseException as error:
+            raise_signals(error)
+            raise TokenizerError(self._culprit(batch, error)) from None
         ids = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
         del encodings
         self._counts += np.bincount(np.concatenate(ids), minlength=len(self._counts))
 
-    def _culprit(self, batch: list[str], error: Exception) -> str:
+    def _culprit(self, batch: list[str], error: BaseException) -> str:
         for text in batch:
             try:
                 self._tokenizer.encode(text, add_special_tokens=False)
-            except Exception as cause:
+            except BaseException as cause:
+                raise_signals(cause)
                 return f"the tokenizer can't encode the document that begins {text[:80]!r}: {cause}"
         return f"the tokenizer can't encode a batch of {len(batch)} documents: {error}"
 
@@ -104,13 +106,19 @@ def load_tokenizer(document: str) -> Any:
 
     try:
         tokenizer = tokenizers.Tokenizer.from_str(document)
-    except BaseException as error:  # the library panics on some broken files; a panic is no Exception
-        if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
-            raise
+    except BaseException as error:
+        raise_signals(error)
         raise TokenizerError(f"the tokenizers library can't load this tokenizer.json: {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def raise_signals(error: BaseException) -> None:
+    """Raise ``error`` again unless it's the library's: on some input the library panics, and its panic is no
+    Exception."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError)):
+        raise error
 
 
 def clear_word_cache(tokenizer: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trimbed.counting.reference import clear_word_cache, load_tokenizer
+from trimbed.counting.reference import clear_word_cache, load_tokenizer, raise_signals
 from trimbed.storage.errors import TokenizerError
 
 __all__ = ["PieceLibrary", "vocabulary_size"]
@@ -50,8 +50,9 @@ class PieceLibrary:
     def _encode(self, tokenizer: Any, texts: list[str]) -> Any:
         try:
             encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        except Exception as error:
-            raise TokenizerError(_culprit(tokenizer, texts, error)) from error
+        except BaseException as error:
+            raise_signals(error)
+            raise TokenizerError(_culprit(tokenizer, texts, error)) from None
         self._since_clear += sum(map(len, texts))
         if self._since_clear >= _CLEAR_EVERY:
             # Pieces are distinct, so what the library remembers of them is of no use to it.
@@ -62,11 +63,12 @@ class PieceLibrary:
         return encodings
 
 
-def _culprit(tokenizer: Any, texts: list[str], error: Exception) -> str:
+def _culprit(tokenizer: Any, texts: list[str], error: BaseException) -> str:
     for text in texts:
         try:
             tokenizer.encode(text, add_special_tokens=False)
-        except Exception as cause:
+        except BaseException as cause:
+            raise_signals(cause)
             return f"the tokenizer can't encode the text {text[:80]!r}: {cause}"
     return f"the tokenizer can't encode a batch of {len(texts)} pieces: {error}"
 

@@ -27,6 +27,19 @@ def test_csv_and_json_carry_the_values_unchanged(rows: object, capsys: pytest.Ca
     assert read[0] == {"token": ROWS[0]["token"], "count": "1234567", "share": "0.25"}
 
 
+def test_json_has_no_numbers_that_json_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    emit([{"nan": float("nan"), "inf": float("inf"), "list": [1.5, float("-inf")]}], Format.json)
+    out = capsys.readouterr().out
+    assert json.loads(out, parse_constant=lambda name: pytest.fail(name)) == [
+        {"nan": None, "inf": None, "list": [1.5, None]}
+    ]
+
+
+def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        emit(ROWS, Format.csv, output=tmp_path)
+
+
 def test_parquet_goes_to_a_file(tmp_path: Path) -> None:
     emit(ROWS, Format.parquet, output=tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == ROWS

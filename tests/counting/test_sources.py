@@ -197,3 +197,33 @@ def test_code_of_datasets_is_never_run() -> None:
 def test_a_hub_dataset_that_cannot_be_reached_is_a_clear_error() -> None:
     with pytest.raises(TrimbedError, match="'nobody/nothing'"):
         resolve_source(DatasetConfig(path="nobody/nothing"))
+
+
+def test_a_file_that_is_named_twice_in_whatever_spelling_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    corpora.write_parquet(tmp_path / "in" / "plain.parquet", TEXTS)
+    monkeypatch.chdir(tmp_path)
+    spellings = ("in/plain.parquet", "./in/plain.parquet", "in/../in/plain.parquet", "in/pl*.parquet")
+    once = resolve_source(DatasetConfig(path="parquet", data_files=(str(tmp_path / "in" / "plain.parquet"),)))
+    many = resolve_source(DatasetConfig(path="parquet", data_files=spellings))
+    assert len(many.shards) == len(once.shards) == 1
+    assert [extent.path for extent in many.shards[0].extents] == [extent.path for extent in once.shards[0].extents]
+
+
+def test_linked_folders_are_read_and_a_link_to_nothing_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").mkdir()
+    corpora.write_parquet(tmp_path / "elsewhere" / "far.parquet", TEXTS)
+    corpora.write_parquet(tmp_path / "data" / "near.parquet", TEXTS)
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data" / "loop").symlink_to(tmp_path / "data")
+    source = resolve_source(DatasetConfig(path=str(tmp_path / "data")))
+    assert sorted({Path(e.path).name for shard in source.shards for e in shard.extents}) == [
+        "far.parquet",
+        "near.parquet",
+    ]
+    (tmp_path / "data" / "gone.parquet").symlink_to(tmp_path / "nowhere.parquet")
+    with pytest.raises(TrimbedError, match=r"gone\.parquet"):
+        resolve_source(DatasetConfig(path=str(tmp_path / "data")))

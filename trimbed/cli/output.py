@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -121,7 +122,7 @@ def emit(
     else:
         records, columns = rows.to_pylist(), list(rows.column_names)
     if format is Format.json:
-        _text_out(json.dumps(records, ensure_ascii=False, indent=2, default=_plain) + "\n", output)
+        emit_json(records, output=output)
     elif format is Format.csv:
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -133,8 +134,9 @@ def emit(
 
 
 def emit_json(value: Any, *, output: Path | None = None) -> None:
-    """One JSON document."""
-    _text_out(json.dumps(value, ensure_ascii=False, indent=2, default=_plain) + "\n", output)
+    """One JSON document. Numbers that JSON doesn't have (NaN, infinities) become null."""
+    text = json.dumps(_finite(value), ensure_ascii=False, indent=2, default=_plain, allow_nan=False)
+    _text_out(text + "\n", output)
 
 
 def _table(records: list[Any], columns: list[str], *, title: str | None, output: Path | None) -> None:
@@ -198,6 +200,8 @@ def _bytes_out(data: bytes, output: Path | None) -> None:
     if output is not None:
         from trimbed.storage.atomic import write_file
 
+        if output.is_dir():
+            raise UsageError(f"{output} is a folder; name a file in it")
         write_file(str(output), data)
     elif sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal; give --output FILE or redirect stdout")
@@ -206,10 +210,20 @@ def _bytes_out(data: bytes, output: Path | None) -> None:
         sys.stdout.buffer.flush()
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
+
+
 def _plain(value: Any) -> Any:
     """What json can't write by itself: numpy scalars and arrays, bytes, paths, dates."""
     if hasattr(value, "tolist"):
-        return value.tolist()
+        return _finite(value.tolist())
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
