@@ -27,6 +27,7 @@ COMMANDS = (
     "presets",
     "compare",
     "cache",
+    "import_",
 )
 
 _state = {"debug": False}
