@@ -3,7 +3,7 @@ Knows whom to ask for an atom's members: nobody (a plain character), the regex e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from trimbed.counting.encoders import probe
 from trimbed.counting.encoders.program import compile_program
 from trimbed.counting.encoders.regex import Alternatives, Atom, Atomic, Look, Node, Repeat, UnsupportedPattern, atoms
 from trimbed.counting.encoders.regex import Sequence as Parts
+from trimbed.counting.plan.probes import other_members, predicate_members, word_members
 
 __all__ = ["Programs", "check_case_folds", "compile_together", "literal"]
 
@@ -105,65 +106,10 @@ def check_case_folds(node: Node) -> None:
             check_case_folds(body)
 
 
-def _runs(part: dict[str, object], inside: str) -> np.ndarray:
-    """Members of a class whose runs the pre-tokenizer ``part`` cuts out; ``inside`` is one of them."""
-    points, spans = probe.splits(part)
-    row = np.zeros(probe.CODE_POINTS, bool)
-    flag = False
-    where = int(np.searchsorted(points, ord(inside)))
-    start = next(i for i, (begin, end) in enumerate(spans) if begin <= where < end)
-    for i, (begin, end) in enumerate(spans):
-        flag = (i - start) % 2 == 0
-        row[points[begin:end]] = flag
-    return row
-
-
-def _spaces() -> np.ndarray:
-    points, spans = probe.splits({"type": "WhitespaceSplit"})
-    row = np.zeros(probe.CODE_POINTS, bool)
-    row[points] = True
-    for begin, end in spans:
-        row[points[begin:end]] = False
-    return row
-
-
-def _punctuation() -> np.ndarray:
-    return _runs({"type": "Punctuation", "behavior": "Contiguous"}, "!")
-
-
-def _numbers() -> np.ndarray:
-    return _runs({"type": "Digits", "individual_digits": False}, "0")
-
-
-def _word_spaces() -> np.ndarray:
-    points, spans = probe.splits({"type": "Whitespace"})
-    row = np.zeros(probe.CODE_POINTS, bool)
-    row[points] = True
-    for begin, end in spans:
-        row[points[begin:end]] = False
-    return row
-
-
-def _words() -> np.ndarray:
-    points, spans = probe.splits({"type": "Whitespace"}, without=_word_spaces())
-    row = np.zeros(probe.CODE_POINTS, bool)
-    where = int(np.searchsorted(points, ord("a")))
-    start = next(i for i, (begin, end) in enumerate(spans) if begin <= where < end)
-    for i, (begin, end) in enumerate(spans):
-        row[points[begin:end]] = (i - start) % 2 == 0
-    return row
-
-
-def _neither() -> np.ndarray:
-    others: np.ndarray = ~(_words() | _word_spaces())
-    others[0xD800:0xE000] = False
-    return others
-
-
-_NAMED = {
-    "@space": _spaces,
-    "@punctuation": _punctuation,
-    "@number": _numbers,
-    "@word": _words,
-    "@neither": _neither,
+_NAMED: Mapping[str, Callable[[], np.ndarray]] = {
+    "@space": lambda: predicate_members("whitespace"),
+    "@punctuation": lambda: predicate_members("punctuation"),
+    "@number": lambda: predicate_members("numeric"),
+    "@word": word_members,
+    "@neither": other_members,
 }

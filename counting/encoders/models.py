@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,9 @@ def takes_bytes(model: Mapping[str, Any]) -> bool:
     return model.get("type") == "BPE" and not affixes and not model.get("byte_fallback")
 
 
-def translate_model(builder: RecipeBuilder, model: Mapping[str, Any], *, raw_bytes: bool, document: str) -> None:
+def translate_model(
+    builder: RecipeBuilder, model: Mapping[str, Any], *, raw_bytes: bool, document: Mapping[str, Any]
+) -> None:
     """Adds the model's arrays to the recipe. ``raw_bytes``: pre-tokens come as bytes, not as the characters that stand
     for them. ``document`` is the whole tokenizer.json. Raises UnsupportedPattern where there's no translation."""
     kinds: dict[str, Callable[[], None]] = {
@@ -45,20 +49,18 @@ def _vocab_size(builder: RecipeBuilder, ids: Iterable[int]) -> None:
     builder.number("vocab_size", max(ids, default=0) + 1)
 
 
-def _merges(merges: Sequence[Any]) -> list[tuple[str, str]]:
-    """Both spellings, as pairs. Of the old one, lines with a comment don't count."""
-    pairs = []
-    for merge in merges:
-        if isinstance(merge, str):
-            if merge.startswith("#version"):
-                continue
-            parts = merge.split(" ")
-            if len(parts) != 2:
-                raise UnsupportedPattern(f"the merge {merge!r}, which isn't two tokens")
-            pairs.append((parts[0], parts[1]))
-        else:
-            pairs.append((merge[0], merge[1]))
-    return pairs
+def _merges(merges: Sequence[Any]) -> tuple[Sequence[str], Sequence[str]]:
+    """Both spellings, as the left and the right sides. Of the old one, lines with a comment don't count."""
+    if any(isinstance(merge, str) for merge in merges):
+        commented = (merge for merge in merges if not (isinstance(merge, str) and merge.startswith("#version")))
+        merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in commented]
+        for merge in merges:
+            if len(merge) != 2:
+                raise UnsupportedPattern(f"the merge {' '.join(merge)!r}, which isn't two tokens")
+    if not merges:
+        return (), ()
+    left, right = zip(*merges, strict=True)
+    return left, right
 
 
 def _bpe(builder: RecipeBuilder, model: Mapping[str, Any], *, raw_bytes: bool) -> None:
@@ -66,16 +68,18 @@ def _bpe(builder: RecipeBuilder, model: Mapping[str, Any], *, raw_bytes: bool) -
         raise UnsupportedPattern("dropout")
     vocab: dict[str, int] = model["vocab"]
     prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
-    pairs = _merges(model["merges"])
-    left = np.fromiter((vocab.get(a, NONE) for a, _ in pairs), np.uint32, len(pairs))
-    right = np.fromiter((vocab.get(b, NONE) for _, b in pairs), np.uint32, len(pairs))
+    lefts, rights = _merges(model["merges"])
     skip = len(prefix.encode())
-    joined = ((a + b) if not skip else (a.encode() + b.encode()[skip:]).decode("utf-8", "replace") for a, b in pairs)
-    merged = np.fromiter((vocab.get(t, NONE) for t in joined), np.uint32, len(pairs))
+    if "" in rights or (skip and any(len(b.encode()) <= skip for b in rights)):
+        raise UnsupportedPattern("a merge whose right side is no longer than the prefix it loses")
+    joined: Iterable[str] = map(add, lefts, rights)
+    if skip:
+        joined = (
+            (a.encode() + b.encode()[skip:]).decode("utf-8", "replace") for a, b in zip(lefts, rights, strict=True)
+        )
+    left, right, merged = (_ids(vocab, tokens, len(lefts)) for tokens in (lefts, rights, joined))
     if (np.stack([left, right, merged]) == NONE).any():
         raise UnsupportedPattern("a merge of tokens that are not in the vocabulary")
-    if any(len(b.encode()) <= skip for _, b in pairs):
-        raise UnsupportedPattern("a merge whose right side is no longer than the prefix it loses")
     if len(set(vocab.values())) != len(vocab):
         # The library tells outdated merges by their product's id alone, which takes a name for each id.
         raise UnsupportedPattern("two tokens with one id")
@@ -93,10 +97,17 @@ def _bpe(builder: RecipeBuilder, model: Mapping[str, Any], *, raw_bytes: bool) -
         builder.add("bpe.bytes", _byte_tokens(vocab))
         builder.add("bpe.prefix", np.frombuffer(prefix.encode(), np.uint8))
         builder.add("bpe.suffix", np.frombuffer(suffix.encode(), np.uint8))
-        for i, (before, after) in enumerate([("", ""), (prefix, ""), (prefix, suffix), ("", suffix)]):
-            builder.pages(f"bpe.characters.{i}", _characters(vocab, before, after))
+        affixes = [("", ""), (prefix, ""), (prefix, suffix), ("", suffix)]
+        tables = {affix: _characters(vocab, *affix) for affix in dict.fromkeys(affixes)}
+        for i, affix in enumerate(affixes):
+            builder.pages(f"bpe.characters.{i}", tables[affix])
     if whole:
         _whole_words(builder, vocab, raw_bytes=raw_bytes)
+
+
+def _ids(vocab: Mapping[str, int], tokens: Iterable[str], count: int) -> np.ndarray:
+    """uint32[count]; NONE for what is not in the vocabulary."""
+    return np.fromiter(map(vocab.get, tokens, repeat(NONE)), np.uint32, count)
 
 
 def _byte_tokens(vocab: Mapping[str, int]) -> np.ndarray:
@@ -128,11 +139,11 @@ def _whole_words(builder: RecipeBuilder, vocab: Mapping[str, int], *, raw_bytes:
     builder.add("bpe.word_ids", np.array(ids, np.uint32))
 
 
-def _unigram(builder: RecipeBuilder, document: str) -> None:
+def _unigram(builder: RecipeBuilder, document: Mapping[str, Any]) -> None:
     from tokenizers import Tokenizer
 
     # The library's own reading of the scores: its parser of numbers may differ from Python's in the last bit.
-    model = json.loads(Tokenizer.from_str(document).to_str())["model"]
+    model = json.loads(Tokenizer.from_str(json.dumps(document, ensure_ascii=False)).to_str())["model"]
     if model.get("alpha") or model.get("nbest_size"):
         raise UnsupportedPattern("sampling")
     tokens = [str(token) for token, _ in model["vocab"]]

@@ -3,8 +3,7 @@ character alone, composing, at the ends), and takes what it does to a character 
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,15 @@ from trimbed.counting.encoders.classes import compile_together, literal, members
 from trimbed.counting.encoders.pretokenizers import add_byte_alphabet
 from trimbed.counting.encoders.recipe import RecipeBuilder
 from trimbed.counting.encoders.regex import Atom, UnsupportedPattern, parse_regex
+from trimbed.counting.plan.probes import categories
 
 __all__ = ["NormalizerSteps", "translate_normalizer"]
 
 _MAP, _COMPOSE, _PREPEND, _STRIP, _REPLACE, _GUARD, _BYTES = range(1, 8)
 _BY_CHARACTER = frozenset({"Lowercase", "StripAccents", "Nmt"})
+_JOINING = [(0x1100, 0x1200), (0xA960, 0xA980), (0xD7B0, 0xD800), (0x1F1E6, 0x1F200), (0x1F3FB, 0x1F400)]
+_JOINING += [(0xE33, 0xE34), (0xEB3, 0xEB4), (0xD4E, 0xD4F), (0xFF9E, 0xFFA0), (0x111C2, 0x111C4), (0x11F02, 0x11F03)]
+_JOINING += [(0x11A84, 0x11A8A), (0x1193F, 0x11942), (0x11A3A, 0x11A3B)]
 _FORMS = {"NFC": (False, 1), "NFD": (False, 0), "NFKC": (True, 1), "NFKD": (True, 0)}
 
 
@@ -69,7 +72,7 @@ def _translate(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normalize
     elif kind in _FORMS:
         steps.compose(str(kind))
     elif kind in _BY_CHARACTER:
-        steps.map(probe.character_map(part))
+        steps.map(probe.changes(part))
     elif kind == "ByteLevel":
         add_byte_alphabet(builder)
         steps.steps.append((_BYTES,))
@@ -93,13 +96,26 @@ def _translate(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normalize
 def _bert(part: Mapping[str, Any], steps: NormalizerSteps) -> None:
     lowercase = bool(part["lowercase"])
     strip = lowercase if part.get("strip_accents") is None else bool(part["strip_accents"])
-    off = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False}
+    off: dict[str, Any] = {"type": "BertNormalizer", "clean_text": False, "handle_chinese_chars": False}
     off |= {"strip_accents": False, "lowercase": False}
-    cleaning = {"clean_text": bool(part["clean_text"]), "handle_chinese_chars": bool(part["handle_chinese_chars"])}
-    steps.map(probe.character_map(off | cleaning))
+    # What it does is asked piece by piece, as the plan asks, too: these answers are there already.
+    steps.map(
+        _one_after_the_other([off | {flag: True} for flag in ("clean_text", "handle_chinese_chars") if part[flag]])
+    )
     if strip:  # decomposes, then drops what is left of accents
         steps.compose("NFD")
-    steps.map(probe.character_map(off | {"strip_accents": strip, "lowercase": lowercase}))
+    last = {"strip_accents": strip, "lowercase": lowercase}
+    steps.map(_one_after_the_other([off | {flag: True} for flag, wanted in last.items() if wanted]))
+
+
+def _one_after_the_other(parts: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+    """What normalizers that work on each character make of each code point together."""
+    total: dict[int, str] = {}
+    for part in parts:
+        changes = probe.changes(part)
+        mapped = {point: "".join(changes.get(ord(c), c) for c in text) for point, text in total.items()}
+        total = {**changes, **mapped}
+    return {point: total[point] for point in sorted(total) if total[point] != chr(point)}
 
 
 def _replace(builder: RecipeBuilder, part: Mapping[str, Any], steps: NormalizerSteps) -> None:
@@ -119,11 +135,9 @@ def _precompiled(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normali
     """A SentencePiece character map. The library applies it to whole grapheme clusters of less than six bytes, and
     character by character elsewhere. Where no cluster of several characters can be that short, it works on each
     character; the guard step finds the others."""
-    changes = dict(probe.character_map(part))
+    changes = dict(probe.changes(part))
     normalize = probe.library_part("normalizer", part).normalize_str
-    joins = np.zeros(probe.CODE_POINTS, np.uint8)
-    for point in range(probe.CODE_POINTS):
-        joins[point] = _may_join(point)
+    joins = _joining().astype(np.uint8)
     line_end = normalize("\r\n")
     if all(ord(c) not in changes for c in line_end):
         compiled = compile_together([literal("\r\n")])
@@ -138,17 +152,13 @@ def _precompiled(builder: RecipeBuilder, part: Mapping[str, Any], steps: Normali
     steps.map(changes)
 
 
-def _may_join(point: int) -> bool:
-    """Whether a character may share a grapheme cluster with a neighbour (controls and CR LF aside): marks, format
-    characters, unassigned ones, conjoining jamo, regional indicators, and the few letters that extend or precede."""
-    if point < 0x300:
-        return point == 0xAD
-    if 0x1100 <= point < 0x1200 or 0xA960 <= point < 0xA980 or 0xD7B0 <= point < 0xD800:
-        return True
-    if 0x1F1E6 <= point < 0x1F200 or 0x1F3FB <= point < 0x1F400:
-        return True
-    if point in (0xE33, 0xEB3, 0xD4E, 0xFF9E, 0xFF9F, 0x111C2, 0x111C3, 0x11F02) or 0x11A84 <= point < 0x11A8A:
-        return True
-    return unicodedata.category(chr(point)) in ("Mn", "Mc", "Me", "Cf", "Cn", "Cs", "Co") or (
-        0x1193F <= point < 0x11942 or point == 0x11A3A
-    )
+def _joining() -> np.ndarray:
+    """bool[0x110000]: characters that may share a grapheme cluster with a neighbour (controls and CR LF aside): marks,
+    format characters, unassigned ones, conjoining jamo, regional indicators, and the few letters that extend or
+    precede."""
+    joins = np.isin(categories(), ["Mn", "Mc", "Me", "Cf", "Cn", "Cs", "Co"])
+    for begin, end in _JOINING:
+        joins[begin:end] = True
+    joins[:0x300] = False
+    joins[0xAD] = True
+    return joins

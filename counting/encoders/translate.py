@@ -25,10 +25,9 @@ def make_encoder_recipe(document: Document, initial: Document | None = None) -> 
     ``initial``: the document for initial pieces, where these are encoded otherwise than others. Its model must be the
     same. Returns NoRecipe with the reason where some part of the document has no native counterpart.
     """
-    texts = [_text(document)]
-    if initial is not None and _text(initial) != texts[0]:
-        texts.append(_text(initial))
-    data = [json.loads(text) for text in texts]
+    data = [_data(document)]
+    if initial is not None and initial is not document and initial != document:
+        data.append(_data(initial))
     if any(d["model"] != data[0]["model"] for d in data):
         return NoRecipe("the model for initial pieces isn't the model for others")
     builder = RecipeBuilder()
@@ -37,7 +36,7 @@ def make_encoder_recipe(document: Document, initial: Document | None = None) -> 
         if len({ending.ends_in_bytes for ending in endings}) > 1:
             return NoRecipe("only one of the two kinds of pieces is byte-level")
         model = data[0]["model"]
-        translate_model(builder, model, raw_bytes=endings[0].ends_in_bytes, document=texts[0])
+        translate_model(builder, model, raw_bytes=endings[0].ends_in_bytes, document=data[0])
         builder.explanation.append(f"model: {model['type']}{', on bytes' if endings[0].ends_in_bytes else ''}")
     except UnsupportedPattern as error:
         return NoRecipe(f"no native encoder for {error}")
@@ -45,8 +44,11 @@ def make_encoder_recipe(document: Document, initial: Document | None = None) -> 
     return builder.finish()
 
 
-def _text(document: Document) -> str:
-    return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
+def _data(document: Document) -> Mapping[str, Any]:
+    if isinstance(document, str):
+        data: Mapping[str, Any] = json.loads(document)
+        return data
+    return document
 
 
 def _pipeline(builder: RecipeBuilder, name: str, data: Mapping[str, Any]) -> PreTokenizerSteps:

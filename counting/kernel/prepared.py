@@ -48,17 +48,18 @@ def prepare(text: str) -> PreparedKernel:
     """
     # A worker that is given all this loads none of what makes it.
     from trimbed.counting.encoders import NoRecipe, make_encoder_recipe
-    from trimbed.counting.plan import make_plan
+    from trimbed.counting.plan.derive import plan_with_documents
 
     try:
         document: Any = json.loads(text)
-        plan = make_plan(document)
+        planned = plan_with_documents(document)
         vocab_size = vocabulary_size(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TokenizerError(f"this tokenizer.json can't be read: {type(error).__name__}: {error}") from error
-    if isinstance(plan, NoPlan):
-        return PreparedKernel(plan, vocab_size, library_version())
-    recipe = make_encoder_recipe(plan.inner_document, plan.initial_document)
+    if isinstance(planned, NoPlan):
+        return PreparedKernel(planned, vocab_size, library_version())
+    plan, inner, initial = planned
+    recipe = make_encoder_recipe(inner, initial)
     packed, reason = None, ""
     if isinstance(recipe, NoRecipe):
         reason = recipe.reason

@@ -26,7 +26,7 @@ from trimbed.counting.plan.pre_tokenizers import (
 from trimbed.counting.plan.regex import NotUnderstood
 from trimbed.counting.plan.vocabulary import VocabularyCuts, model_pairs, vocabulary_cuts
 
-__all__ = ["make_plan"]
+__all__ = ["make_plan", "plan_with_documents"]
 
 MOST_CLASSES = 256
 
@@ -51,13 +51,19 @@ def make_plan(document: Mapping[str, Any]) -> KernelPlan | NoPlan:
     >>> make_plan({"model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}).cut.tolist()
     [[0, 1], [1, 1]]
     """
+    planned = plan_with_documents(document)
+    return planned if isinstance(planned, NoPlan) else planned[0]
+
+
+def plan_with_documents(document: Mapping[str, Any]) -> tuple[KernelPlan, dict[str, Any], dict[str, Any]] | NoPlan:
+    """``make_plan``'s plan with its inner and its initial document as they were before they became text."""
     try:
         return _plan(document)
     except NotUnderstood as error:
         return NoPlan(str(error))
 
 
-def _plan(document: Mapping[str, Any]) -> KernelPlan:
+def _plan(document: Mapping[str, Any]) -> tuple[KernelPlan, dict[str, Any], dict[str, Any]]:
     full = _bare(document)
     model = full["model"]
     if model.get("dropout"):
@@ -94,14 +100,14 @@ def _plan(document: Mapping[str, Any]) -> KernelPlan:
         raise NotUnderstood("; ".join(["no place is certain to be a cut", *pipeline.lines]))
     if not hidden:
         full["added_tokens"] = []
-    initial_text = json.dumps(full, ensure_ascii=False)
-    inner_text = initial_text
+    inner = full
+    inner_text = initial_text = json.dumps(full, ensure_ascii=False)
     if by_segment or stages.once:
-        full["normalizer"] = inner_normalizer(full["normalizer"])
-        full["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": stages.inner} if stages.inner else None
-        inner_text = json.dumps(full, ensure_ascii=False)
+        rest = {"type": "Sequence", "pretokenizers": stages.inner} if stages.inner else None
+        inner = {**full, "normalizer": inner_normalizer(full["normalizer"]), "pre_tokenizer": rest}
+        inner_text = json.dumps(inner, ensure_ascii=False)
     lines = explain(classes, cut, pipeline.lines, added=len(added), joined=len(joined), inside=inside)
-    return KernelPlan(
+    plan = KernelPlan(
         classes=classes,
         cut=cut,
         joined=joined,
@@ -113,6 +119,7 @@ def _plan(document: Mapping[str, Any]) -> KernelPlan:
         initial_once=stages.once,
         inside=inside,
     )
+    return plan, inner, full
 
 
 def _bare(document: Mapping[str, Any]) -> dict[str, Any]:

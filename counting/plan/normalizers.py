@@ -88,16 +88,16 @@ def interacting(form: str) -> np.ndarray:
             second[[ord(char) for char in text[1:]]] = True
     doubtful = second
     doubtful[categories() == "Cn"] = True
-    for value in np.flatnonzero(~np.isin(categories(), ["Cn", "Co", "Cs"])).tolist():
-        char = chr(value)
-        if unicodedata.combining(char):
-            doubtful[value] = True
-        parts = unicodedata.decomposition(char).split() if form in COMPOSING else []
-        if parts and not parts[0].startswith("<"):
-            doubtful[[int(part, 16) for part in parts[1:]]] = True
+    values = np.flatnonzero(~np.isin(categories(), ["Cn", "Co", "Cs"]))
+    text = list(map(chr, values.tolist()))
+    doubtful[values[np.array(list(map(unicodedata.combining, text))) > 0]] = True
+    for decomposed in map(unicodedata.decomposition, text) if form in COMPOSING else ():
+        code_texts = decomposed.split()
+        if code_texts and not code_texts[0].startswith("<"):
+            doubtful[[int(code, 16) for code in code_texts[1:]]] = True
     doubtful[0x1161:0x1176] = doubtful[0x11A8:0x11C3] = form in COMPOSING
-    decomposed = images({"type": COMPOSING.get(form, form)})
-    result: np.ndarray = doubtful | doubtful[np.maximum(decomposed.first, 0)]
+    first = images({"type": COMPOSING.get(form, form)}).first
+    result: np.ndarray = doubtful | doubtful[np.maximum(first, 0)]
     return result
 
 
@@ -163,7 +163,7 @@ def _bert(pipeline: Pipeline, spec: Mapping[str, Any]) -> None:
         first[image.first < 0] = -1
         pipeline.map(first, first)
     if spec.get("lowercase"):
-        _map(pipeline, {"type": "Lowercase"})
+        _map(pipeline, {**off, "lowercase": True})
     pipeline.lines.append("BertNormalizer: characters that it takes out count as any character")
 
 

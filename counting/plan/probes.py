@@ -10,29 +10,35 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import PreTokenizedString, Regex, Tokenizer, decoders, pre_tokenizers
 
 from trimbed.counting.plan.kernel_plan import CODE_POINTS
 
 __all__ = [
     "Images",
+    "all_text",
     "atom_members",
     "categories",
+    "changes",
+    "code_points",
     "folding_letters",
     "folds_to_one",
     "images",
+    "library_part",
+    "other_members",
     "predicate_members",
     "scalar_values",
+    "without_matches",
     "word_members",
 ]
 
-SEPARATOR = "|1|0|"
+FENCE = "\u16a0"  # a letter without case, decomposition or any other history: every normalizer gives it back
 
 
 @lru_cache(maxsize=1)
@@ -43,12 +49,24 @@ def scalar_values() -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def _all_text() -> str:
+def all_text() -> str:
+    """Every code point that can occur in text, in order."""
     return scalar_values().tobytes().decode("utf-32-le")
 
 
-def _code_points(text: str) -> np.ndarray:
+def code_points(text: str) -> np.ndarray:
+    """uint32[n]."""
     return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+def without_matches(pattern: str, text: str) -> str:
+    """``text`` without the matches of ``pattern`` in the library's regex engine.
+
+    Raises an Exception of the library's where that isn't a valid regex.
+    """
+    # The decoder searches as the normalizer Replace does, but keeps no account of where every byte came from.
+    left: str = decoders.Replace(Regex(pattern), "").decode([text])
+    return left
 
 
 @lru_cache(maxsize=512)
@@ -57,26 +75,27 @@ def atom_members(atom: str) -> np.ndarray:
 
     Raises an Exception of the library's where the atom isn't a valid regex.
     """
-    rest = _code_points(normalizers.Replace(Regex(f"(?:{atom})+"), "").normalize_str(_all_text()))
     members = np.zeros(CODE_POINTS, dtype=bool)
     members[scalar_values()] = True
-    members[rest] = False
+    members[code_points(without_matches(f"(?:{atom})+", all_text()))] = False
+    members.flags.writeable = False
     return members
 
 
-def _stretches() -> Iterator[tuple[int, str]]:
-    """All code points in stretches that are quick to split, with where each starts among the scalar values."""
-    text = _all_text()
-    return ((start, text[start : start + 4096]) for start in range(0, len(text), 4096))
+def _pieces(pre_tokenizer: Any, text: str) -> Iterator[str]:
+    """What ``pre_tokenizer`` makes of ``text``, in stretches that are quick to split."""
+    for start in range(0, len(text), 4096):
+        stretch = PreTokenizedString(text[start : start + 4096])
+        pre_tokenizer.pre_tokenize(stretch)
+        # Places in bytes, which nobody asks for here, need no second look at the text.
+        for piece, _, _ in stretch.get_splits("original", "byte"):
+            yield piece
 
 
 def _kept(pre_tokenizer: Any) -> np.ndarray:
     """bool[0x110000]: what a pre-tokenizer that removes characters leaves of all code points."""
     kept = np.zeros(CODE_POINTS, dtype=bool)
-    values = scalar_values()
-    for at, text in _stretches():
-        for _, (start, end) in pre_tokenizer.pre_tokenize_str(text):
-            kept[values[at + start : at + end]] = True
+    kept[code_points("".join(_pieces(pre_tokenizer, all_text())))] = True
     return kept
 
 
@@ -97,21 +116,28 @@ def predicate_members(name: str) -> np.ndarray:
 
 def _runs(splitter: Any, letter: str) -> np.ndarray:
     """The code points of the runs that ``splitter`` makes, whose first character it parts from ``letter``."""
+    apart = (piece for piece in _pieces(splitter, all_text()) if len(splitter.pre_tokenize_str(letter + piece[0])) == 2)
     members = np.zeros(CODE_POINTS, dtype=bool)
-    values = scalar_values()
-    for at, text in _stretches():
-        for piece, (start, end) in splitter.pre_tokenize_str(text):
-            members[values[at + start : at + end]] = len(splitter.pre_tokenize_str(letter + piece[0])) == 2
+    members[code_points("".join(apart))] = True
     return members
 
 
 @lru_cache(maxsize=1)
+def _words_and_others() -> tuple[np.ndarray, np.ndarray]:
+    splitter = pre_tokenizers.Whitespace()
+    others = _runs(splitter, "a")
+    words: np.ndarray = _kept(splitter) & ~others
+    return words, others
+
+
 def word_members() -> np.ndarray:
     r"""bool[0x110000]: ``\w`` of Rust's regex crate, which the pre-tokenizer Whitespace and ``single_word`` use."""
-    splitter = pre_tokenizers.Whitespace()
-    apart = _runs(splitter, "a")
-    result: np.ndarray = _kept(splitter) & ~apart
-    return result
+    return _words_and_others()[0]
+
+
+def other_members() -> np.ndarray:
+    r"""bool[0x110000]: ``[^\w\s]`` of Rust's regex crate."""
+    return _words_and_others()[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,60 +153,80 @@ class Images:
     texts: Mapping[int, str]
 
 
-def _normalizer(spec: str) -> Any:
-    shell = {
+def library_part(kind: str, part: Mapping[str, Any]) -> Any:
+    """The library's own object for one entry of a document; ``kind`` is normalizer or pre_tokenizer."""
+    shell: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [],
-        "normalizer": json.loads(spec),
+        "normalizer": None,
         "pre_tokenizer": None,
         "post_processor": None,
         "decoder": None,
         "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
     }
-    return Tokenizer.from_str(json.dumps(shell)).normalizer
+    return getattr(Tokenizer.from_str(json.dumps({**shell, kind: part})), kind)
 
 
-def _parts(normalizer: Any, text: str) -> list[str]:
-    """The images of the characters of ``text``, one by one."""
-    parts: list[str] = normalizer.normalize_str(SEPARATOR.join(text)).split(SEPARATOR)
-    if len(parts) != len(text):
-        raise ValueError(f"can't tell the images of {text!r} apart")
+def _each(normalize: Callable[[str], str], text: str) -> list[str]:
+    """What ``normalize`` makes of each character of ``text`` on its own."""
+    fenced = normalize(FENCE + (FENCE * 2).join(text) + FENCE)
+    parts = fenced[1:-1].split(FENCE * 2)
+    if len(parts) != len(text) or FENCE in text or fenced[:1] + fenced[-1:] != FENCE * 2:
+        return [normalize(char) for char in text]
     return parts
+
+
+@lru_cache(maxsize=64)
+def _changes(spec: str) -> Mapping[int, str]:
+    normalize: Callable[[str], str] = library_part("normalizer", json.loads(spec)).normalize_str
+    changed: dict[int, str] = {}
+
+    def look(text: str, steps: tuple[int, ...]) -> None:
+        """Stretches that stay as they are, or vanish whole, are seen at a glance."""
+        whole = normalize(text)
+        if whole == text:
+            return
+        if not whole:
+            changed.update(dict.fromkeys(map(ord, text), ""))
+        elif steps:
+            for start in range(0, len(text), steps[0]):
+                look(text[start : start + steps[0]], steps[1:])
+        else:
+            compare(text)
+
+    def compare(text: str) -> None:
+        changed.update(
+            (ord(char), part) for char, part in zip(text, _each(normalize, text), strict=True) if char != part
+        )
+
+    for start in range(0, len(all_text()), 4096):
+        stretch = all_text()[start : start + 4096]
+        if "Precompiled" in spec:
+            compare(stretch)  # works on graphemes: what a stretch becomes doesn't tell of each character
+        else:
+            look(stretch, (512, 64))
+    return changed
+
+
+def changes(normalizer: Mapping[str, Any]) -> Mapping[int, str]:
+    """What ``normalizer`` (a tokenizer.json normalizer) makes of each code point that stands alone, where that isn't
+    itself, in order."""
+    return _changes(json.dumps(normalizer, sort_keys=True))
 
 
 @lru_cache(maxsize=32)
 def _images(spec: str) -> Images:
     if json.loads(spec).get("type") == "ByteLevel":
         return _byte_images()
-    normalizer = _normalizer(spec)
+    changed = _changes(spec)
     first = np.arange(CODE_POINTS, dtype=np.int32)
     last = first.copy()
-    texts: dict[int, str] = {}
-    values = scalar_values()
-
-    def look(start: int, stop: int) -> None:
-        """Stretches that stay as they are, or vanish whole, are seen at a glance."""
-        text = _all_text()[start:stop]
-        whole = normalizer.normalize_str(text)
-        if whole == text:
-            return
-        if not whole:
-            first[values[start:stop]] = last[values[start:stop]] = -1
-            return
-        if stop - start > 64:
-            step = 64 if stop - start <= 4096 else 4096
-            for place in range(start, stop, step):
-                look(place, min(place + step, stop))
-            return
-        for value, part in zip(values[start:stop].tolist(), _parts(normalizer, text), strict=True):
-            first[value], last[value] = (ord(part[0]), ord(part[-1])) if part else (-1, -1)
-            if len(part) > 1:
-                texts[value] = part
-
-    look(0, len(values))
-    return Images(first, last, texts)
+    values = list(changed)
+    first[values] = [ord(text[0]) if text else -1 for text in changed.values()]
+    last[values] = [ord(text[-1]) if text else -1 for text in changed.values()]
+    return Images(first, last, {value: text for value, text in changed.items() if len(text) > 1})
 
 
 def _byte_images() -> Images:
@@ -205,7 +251,7 @@ def categories() -> np.ndarray:
     result = np.full(CODE_POINTS, "Cn", dtype="<U2")
     result[0xF0000:0xFFFFE] = result[0x100000:0x10FFFE] = "Co"
     for start, stop in ((0, 0x40000), (0xE0000, 0xE1000)):
-        result[start:stop] = [unicodedata.category(chr(value)) for value in range(start, stop)]
+        result[start:stop] = list(map(unicodedata.category, map(chr, range(start, stop))))
     return result
 
 
@@ -217,7 +263,7 @@ def folding_letters() -> dict[str, np.ndarray]:
     for letter in string.ascii_lowercase:
         result[letter] = np.zeros(CODE_POINTS, dtype=bool)
         text = "".join(chr(value) for value in others.tolist())
-        rest = normalizers.Replace(Regex(f"(?i:{letter})"), "").normalize_str(text)
+        rest = without_matches(f"(?i:{letter})", text)
         result[letter][[ord(char) for char in set(text) - set(rest)]] = True
     return result
 
@@ -225,7 +271,7 @@ def folding_letters() -> dict[str, np.ndarray]:
 @lru_cache(maxsize=1)
 def _long_folds() -> str:
     """The characters that fold to, or become in the other case, several."""
-    stretches = (_all_text()[start : start + 64] for start in range(0, len(_all_text()), 64))
+    stretches = (all_text()[start : start + 64] for start in range(0, len(all_text()), 64))
     return "".join(char for text in stretches if _grows(text) for char in text if _grows(char))
 
 
@@ -236,14 +282,11 @@ def _grows(text: str) -> bool:
 @lru_cache(maxsize=512)
 def folds_to_one(text: str) -> bool:
     """Whether one character may match the several of ``text`` without regard to case."""
-    found = normalizers.Replace(Regex(f"(?i:{re.escape(text)})"), "").normalize_str(_long_folds())
+    found = without_matches(f"(?i:{re.escape(text)})", _long_folds())
     return len(found) != len(_long_folds())
 
 
 def images(normalizer: Mapping[str, Any]) -> Images:
     """The images of all code points under ``normalizer``, a tokenizer.json normalizer that works character by
-    character.
-
-    Raises ValueError where the images run together.
-    """
+    character."""
     return _images(json.dumps(normalizer, sort_keys=True))

@@ -36,11 +36,14 @@ class PlanExecutor:
         """The pieces of a document in order: (text, is it an initial one, the id of an added token or None)."""
         at = 0
         for stretch, number in self.stages[0].parts(text):
+            behind_stage_1 = False
             for segment, inner_number in self.stages[1].parts(stretch) if number is None else [(stretch, number)]:
                 if inner_number is not None:
                     yield segment, False, inner_number
+                    behind_stage_1 = number is None
                 else:
                     first = self.plan.initial and (at == 0 or not self.plan.initial_once)
+                    first = first and (self.plan.initial_after_stage_1 or not behind_stage_1)
                     for piece in self.cut(segment):
                         yield piece, first, None
                         first = False

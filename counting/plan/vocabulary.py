@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -104,17 +105,20 @@ def _bpe_pairs(model: Mapping[str, Any]) -> ModelPairs | str:
     if model.get("ignore_merges"):
         return "a whole word is looked up before any merge, and a part of one would be, too"
     vocabulary = model["vocab"]
-    merges = [tuple(merge) if not isinstance(merge, str) else tuple(merge.split(" ")) for merge in model["merges"]]
+    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
     unk = model.get("unk_token")
     present = _bytes_present(vocabulary) if model.get("byte_fallback") else set()
     apart = {f"<0x{value:02X}>" for value in present} | ({unk} if unk is not None else set())
-    if any(len(merge) != 2 or merge[0] in apart or merge[1] in apart for merge in merges):
+    if not set(map(len, merges)) <= {2}:
+        return "merges of the unknown token or of bytes"
+    lefts, rights = zip(*merges, strict=True) if merges else ((), ())
+    if not (apart.isdisjoint(lefts) and apart.isdisjoint(rights)):
         return "merges of the unknown token or of bytes"
     known = _known(vocabulary)
     lost = ~known & ~_fallback(present)
     lost[0xD800:0xE000] = False
     nothing = np.zeros(CODE_POINTS, dtype=bool)
-    pairs = _adjacent({left + right for left, right in merges})
+    pairs = _adjacent(set(map(add, lefts, rights)))
     if not lost.any():
         return ModelPairs(pairs, nothing, nothing, nothing)
     if unk is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import made
 import numpy as np
@@ -14,19 +15,21 @@ from trimbed.counting.encoders import EncoderRecipe, make_encoder_recipe
 from trimbed.counting.kernel._kernel import PieceEncoder, RecipeError
 
 
+@cache
 def recipe(name: str) -> EncoderRecipe:
     made_recipe = make_encoder_recipe(made.tiny(name))
     assert isinstance(made_recipe, EncoderRecipe)
     return made_recipe
 
 
-_packed: dict[str, bytes] = {}
-
-
+@cache
 def packed(name: str) -> bytes:
-    if name not in _packed:
-        _packed[name] = recipe(name).pack()
-    return _packed[name]
+    return recipe(name).pack()
+
+
+@cache
+def encoder_of(name: str) -> PieceEncoder:
+    return PieceEncoder.make(packed(name))
 
 
 @pytest.mark.parametrize("name", made.TINY)
@@ -51,7 +54,7 @@ def test_a_recipe_with_wrong_numbers_is_refused_or_still_encodes_something(name:
     rng = random.Random(9)
     whole = recipe(name)
     names = list(whole.arrays)
-    for _ in range(60):
+    for _ in range(40):
         arrays = dict(whole.arrays)
         key = rng.choice(names)
         array = arrays[key].copy()
@@ -71,7 +74,7 @@ def test_a_recipe_with_wrong_numbers_is_refused_or_still_encodes_something(name:
 @given(st.binary(max_size=40))
 @pytest.mark.parametrize("name", made.TINY)
 def test_bytes_that_are_no_text_are_left_alone(name: str, data: bytes) -> None:
-    encoder = PieceEncoder.make(packed(name))
+    encoder = encoder_of(name)
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -79,7 +82,7 @@ def test_bytes_that_are_no_text_are_left_alone(name: str, data: bytes) -> None:
 
 
 def test_many_pieces_at_once_are_encoded_as_one_by_one() -> None:
-    encoder = PieceEncoder.make(packed("bpe"))
+    encoder = encoder_of("bpe")
     pieces = [s.encode() for s in made.SENTENCES] + [b"", b"\xff", b"a"]
     ends = np.cumsum([len(p) for p in pieces], dtype=np.uint64)
     ids, id_ends, left = encoder.encode_many(b"".join(pieces), ends.tobytes())

@@ -28,7 +28,7 @@ def exact(of: Any, *documents: str) -> None:
 
     words = [word for token in of["added_tokens"] for word in (token["content"], token["content"].upper())]
 
-    @settings(max_examples=80, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
     @given(st.lists(texts(plan, words=words), min_size=4, max_size=8))
     def check(some: list[str]) -> None:
         assert executor.count(some) == counts(tokenizer, some)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from plan_texts import PATTERNS, document, planned, sequence, split
 
-from trimbed.counting.plan import KernelPlan, NoPlan, make_plan
+from trimbed.counting.plan import AddedMatch, KernelPlan, NoPlan, PlanExecutor, make_plan
 
 PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 
@@ -105,3 +106,27 @@ def test_a_plan_by_hand_checks_its_arrays() -> None:
     assert plan.joined.tolist() == [97 << 32 | 98, 98 << 32 | 97]
     with pytest.raises(ValueError, match="uint8"):
         KernelPlan(plan.classes.astype(int), plan.cut, plan.joined, (), False, "{}", "{}")
+
+
+@pytest.mark.parametrize(
+    ("after", "once", "expected"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_whether_a_segment_behind_a_stage_1_match_starts_anew(after: bool, once: bool, expected: bool) -> None:
+    of = json.dumps(made.tiny("wordlevel"))
+    plan = KernelPlan.from_classes(
+        {"space": " "},
+        {("other", "space"): 1},
+        document=of,
+        initial_document=of,
+        initial_once=once,
+        initial_after_stage_1=after,
+        added=(AddedMatch("<0>", 900), AddedMatch("<1>", 901, stage=1)),
+    )
+    assert list(PlanExecutor(plan).pieces("a x<1>b<0>c")) == [
+        ("a", True, None),
+        (" x", False, None),
+        ("<1>", False, 901),
+        ("b", expected, None),
+        ("<0>", False, 900),
+        ("c", not once, None),
+    ]

@@ -25,8 +25,15 @@ def words_of(of: Any) -> list[str]:
     return [name.replace("▁", " ").replace("Ġ", " ").removeprefix("##") for name in names[:: max(1, len(names) // 400)]]
 
 
-def counts_are_exact_for(of: Any, *, examples: int = 60) -> None:
-    plan, executor, tokenizer = planned(of)
+@pytest.fixture(scope="module")
+def deepseek(deepseek_folder: Path) -> tuple[Any, Any]:
+    """The document, and what ``planned`` makes of it."""
+    of = json.loads((deepseek_folder / "tokenizer.json").read_text(encoding="utf-8"))
+    return of, planned(of)
+
+
+def counts_are_exact_for(of: Any, *, examples: int = 60, made_before: Any = None) -> None:
+    plan, executor, tokenizer = made_before or planned(of)
 
     @settings(SETTINGS, max_examples=examples)
     @given(st.lists(texts(plan, words=words_of(of)), min_size=4, max_size=12))
@@ -91,22 +98,21 @@ MODELS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_counts_are_exact_for_every_kind_of_model(name: str) -> None:
-    counts_are_exact_for(MODELS[name](), examples=40)
+    counts_are_exact_for(MODELS[name](), examples=30)
 
 
-def test_counts_are_exact_for_deepseek(deepseek_folder: Path) -> None:
-    of = json.loads((deepseek_folder / "tokenizer.json").read_text(encoding="utf-8"))
-    counts_are_exact_for(of)
+def test_counts_are_exact_for_deepseek(deepseek: Any) -> None:
+    of, planned_once = deepseek
+    counts_are_exact_for(of, made_before=planned_once, examples=40)
 
 
 def test_counts_are_exact_for_minilm(minilm_folder: Path) -> None:
     of = json.loads((minilm_folder / "tokenizer.json").read_text(encoding="utf-8"))
-    counts_are_exact_for(of)
+    counts_are_exact_for(of, examples=40)
 
 
-def test_counts_of_real_code_are_exact_and_few_bytes_remain(deepseek_folder: Path, stdlib_texts: list[str]) -> None:
-    of = json.loads((deepseek_folder / "tokenizer.json").read_text(encoding="utf-8"))
-    _, executor, tokenizer = planned(of)
+def test_counts_of_real_code_are_exact_and_few_bytes_remain(deepseek: Any, stdlib_texts: list[str]) -> None:
+    _, (_, executor, tokenizer) = deepseek
     documents = stdlib_texts[:12]
     assert executor.count(documents) == counts(tokenizer, documents)
     distinct = {piece for text in documents for piece, _, _ in executor.pieces(text)}
@@ -133,9 +139,11 @@ def test_scores_whose_sums_are_rounded_are_never_cut_inside_words() -> None:
 
 
 @pytest.mark.slow
-def test_counts_are_exact_for_the_tokenizers_of_a_folder() -> None:
-    """Set TRIMBED_TOKENIZERS to a folder of folders with a tokenizer.json each."""
-    folder = os.environ.get("TRIMBED_TOKENIZERS")
-    found = sorted(Path(folder).glob("*/tokenizer.json")) if folder else []
+def test_counts_are_exact_for_many_more_texts(deepseek_folder: Path, minilm_folder: Path) -> None:
+    """Set TRIMBED_TOKENIZERS to a folder of folders with a tokenizer.json each to have those tried instead."""
+    chosen = os.environ.get("TRIMBED_TOKENIZERS")
+    packaged = [folder / "tokenizer.json" for folder in (deepseek_folder, minilm_folder)]
+    found = sorted(Path(chosen).glob("*/tokenizer.json")) if chosen else packaged
+    assert found, f"TRIMBED_TOKENIZERS is {chosen!r}, where there is no */tokenizer.json to check"
     for path in found:
         counts_are_exact_for(json.loads(path.read_text(encoding="utf-8")), examples=400)

@@ -91,7 +91,7 @@ USUAL += ["prefix after a split", "metaspace always", "metaspace first", "words,
 USUAL += ["bert", "punctuation Contiguous", "runs MergedWithPrevious"]
 USUAL_NORMALIZERS = ["NFC", "NFKC", "NFKD", "bert", "bert cased", "strip", "spaces to none", "quotes", "clip", "nmt"]
 
-SETTINGS = settings(max_examples=80, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 def holds_for(of: Any) -> None:

@@ -60,7 +60,7 @@ def test_pieces_reach_the_model_as_the_whole_document_does(charsmap: str) -> Non
     plan, executor, tokenizer = planned(of)
     joining = st.lists(st.sampled_from(JOINING), max_size=8).map("".join)
 
-    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=80, deadline=None, derandomize=True, database=None)
     @given(st.one_of(texts(plan), joining))
     def check(text: str) -> None:
         assert piecewise(executor, text) == pre_tokens(tokenizer, text)
