@@ -11,7 +11,8 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -94,14 +95,30 @@ def _yaml(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list | tuple):
+        return str(list(value))
     return str(value)
 
 
 def _type(annotation: Any) -> str:
-    text = annotation.__name__ if isinstance(annotation, type) and "[" not in str(annotation) else str(annotation)
-    text = re.sub(r"\b(?:typing|collections\.abc|\w+(?:\.\w+)+)\.(?=\w)", "", text)
-    text = text.replace("NoneType", "None").replace("None", "null")
-    return "`" + text.replace("|", "or") + "`"
+    return "`" + _type_name(annotation) + "`"
+
+
+def _type_name(annotation: Any) -> str:
+    """A type as a reader of YAML would say it; bounds stand in the meaning."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type_name(arguments[0])
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type_name(one) for one in arguments))
+    if origin in (list, tuple):
+        return f"list of {_type_name(arguments[0])}"
+    if origin is dict:
+        return f"{_type_name(arguments[0])}: {_type_name(arguments[1])}"
+    names = {type(None): "null", str: "text", int: "whole number", float: "number", bool: "true or false", Any: "value"}
+    return names.get(annotation) or getattr(annotation, "__name__", str(annotation))
 
 
 def _models(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -52,6 +52,17 @@ def test_a_table_separates_thousands_and_writes_control_characters_out(capsys: p
     assert "\\x1b[31m[bold]x\\n" in shown
 
 
+def test_a_row_too_wide_for_the_terminal_stands_upright(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    emit([{f"a_long_column_name_{index}": index * 1000 for index in range(16)}], Format.table)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["a_long_column_name_15", "15,000"] for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
 def test_json_and_another_format_contradict_each_other() -> None:
     assert pick_format(None, True) is Format.json
     assert pick_format(None, False) is Format.table

@@ -150,11 +150,28 @@ def _table(records: list[Any], columns: list[str], *, title: str | None, output:
     for record in records:
         table.add_row(*(_cell(record.get(column)) for column in columns))
     if output is None and sys.stdout.isatty():
-        stdout().print(table)
+        console = stdout()
+        if console.measure(table).minimum > console.width or console.measure(table).maximum > 2 * console.width:
+            for record in records:
+                console.print(_record(record, columns))
+        else:
+            console.print(table)
         return
     text = io.StringIO()
     Console(file=text, width=10_000, highlight=False, color_system=None).print(table)
     _text_out(text.getvalue(), output)
+
+
+def _record(record: Any, columns: list[str]) -> Any:
+    """One row upright, for a terminal that is too narrow for the table."""
+    from rich.table import Table
+
+    upright = Table.grid(padding=(0, 2))
+    for column in columns:
+        if record.get(column) is not None:
+            upright.add_row(column, _cell(record[column]))
+    upright.add_row("", "")
+    return upright
 
 
 def _cell(value: Any) -> str:
