@@ -89,9 +89,9 @@ def interacting(form: str) -> np.ndarray:
     doubtful = second
     doubtful[categories() == "Cn"] = True
     values = np.flatnonzero(~np.isin(categories(), ["Cn", "Co", "Cs"]))
-    text = list(map(chr, values.tolist()))
-    doubtful[values[np.array(list(map(unicodedata.combining, text))) > 0]] = True
-    for decomposed in map(unicodedata.decomposition, text) if form in COMPOSING else ():
+    chars = list(map(chr, values.tolist()))
+    doubtful[values[np.array(list(map(unicodedata.combining, chars))) > 0]] = True
+    for decomposed in map(unicodedata.decomposition, chars) if form in COMPOSING else ():
         code_texts = decomposed.split()
         if code_texts and not code_texts[0].startswith("<"):
             doubtful[[int(code, 16) for code in code_texts[1:]]] = True
