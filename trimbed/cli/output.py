@@ -151,7 +151,8 @@ def _table(records: list[Any], columns: list[str], *, title: str | None, output:
         table.add_row(*(_cell(record.get(column)) for column in columns))
     if output is None and sys.stdout.isatty():
         console = stdout()
-        if console.measure(table).minimum > console.width or console.measure(table).maximum > 2 * console.width:
+        natural = console.measure(table, options=console.options.update(width=10_000)).maximum
+        if natural > console.width and (len(columns) > 6 or natural > 2 * console.width):
             for record in records:
                 console.print(_record(record, columns))
         else:
