@@ -140,20 +140,29 @@ def price(costs: Any, counts: Any, kept: np.ndarray, *, closed: bool) -> dict[st
     return {"coverage": round(counts.coverage_of(kept), 6), "tokens": tokens, "length_ratio": ratio}
 
 
-def measure_public(python: str, tokenizer: Path, counts: Any, costs: Any, repeats: int) -> None:
-    """Install public trimbed beside the given interpreter and ask it the same."""
+def measure_public(
+    python: str, environment: Path | None, tokenizer: Path, counts: Any, costs: Any, repeats: int
+) -> None:
+    """Ask public trimbed the same, in an environment of its own that is made here if it isn't there yet."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        subprocess.run([python, "-m", "venv", str(home / "env")], check=True)
-        inside = home / "env" / "bin" / "python"
-        subprocess.run([inside, "-m", "pip", "install", "-q", "trimbed==0.0.4"], check=True, stdout=sys.stderr)
+        place = environment if environment is not None else home / "env"
+        inside = place / "bin" / "python"
+        if not inside.exists():
+            subprocess.run([python, "-I", "-m", "venv", str(place)], check=True)
+            install = [inside, "-I", "-m", "pip", "install", "-q", "trimbed==0.0.4"]
+            subprocess.run(install, check=True, stdout=sys.stderr)
         (home / "ask.py").write_text(PUBLIC)
         seen = {int(index): int(counts.counts[index]) for index in counts.ranked_ids()}
-        job = {"tokenizer": str(tokenizer), "counts": seen, "policies": POLICIES, "repeats": repeats}
+        # Saved again by the library: public trimbed refuses the older way of writing merges.
+        from tokenizers import Tokenizer
+
+        Tokenizer.from_file(str(tokenizer)).save(str(home / "tokenizer.json"))
+        job = {"tokenizer": str(home / "tokenizer.json"), "counts": seen, "policies": POLICIES, "repeats": repeats}
         (home / "job.json").write_text(json.dumps(job))
-        run = subprocess.run(
-            [inside, home / "ask.py", home / "job.json"], check=True, stdout=subprocess.PIPE, text=True
-        )
+        # -I: neither this folder's nor PYTHONPATH's trimbed, which is ours.
+        command = [inside, "-I", home / "ask.py", home / "job.json"]
+        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     for line in run.stdout.splitlines():
         answer = json.loads(line)
         if "policy" not in answer:
@@ -176,6 +185,9 @@ def main() -> None:
     parser.add_argument("--text", type=Path, nargs="+", help="Parquet or text files (default: Python's own library)")
     parser.add_argument("--column", default="text", help="the Parquet column that holds the text")
     parser.add_argument("--public-python", help="a Python 3.12 or 3.13 to install public trimbed 0.0.4 beside")
+    parser.add_argument(
+        "--public-environment", type=Path, help="where to put its environment, or find it (default: temporary)"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
 
@@ -208,7 +220,14 @@ def main() -> None:
     if version.returncode or tuple(map(int, version.stdout.split())) < (3, 12):
         print(f"public trimbed wasn't measured: {arguments.public_python} is no Python 3.12 or newer", file=sys.stderr)
         return
-    measure_public(arguments.public_python, folder / "tokenizer.json", counts, costs, arguments.repeats)
+    measure_public(
+        arguments.public_python,
+        arguments.public_environment,
+        folder / "tokenizer.json",
+        counts,
+        costs,
+        arguments.repeats,
+    )
 
 
 if __name__ == "__main__":
