@@ -63,13 +63,11 @@ std::unique_ptr<ScanPlan> make_plan(const Column<uint8_t>& classes, const Matrix
 }
 
 // None refuses every piece, and then all are encoded by the library.
-EncodePiece encode_with([[maybe_unused]] nb::handle encoder) {
+EncodePieces encode_with([[maybe_unused]] nb::handle encoder) {
 #ifdef TRIMBED_ENCODERS
   if (!encoder.is_none()) {
     auto& native = nb::cast<trimbed::encode::PieceEncoder&>(encoder);
-    return [&native](const char* data, size_t size, bool initial, std::vector<uint32_t>& ids) {
-      return native.encode(data, size, initial, ids);
-    };
+    return [&native](std::span<const PieceText> pieces, const TakeIds& take) { native.encode_many(pieces, take); };
   }
 #endif
   return {};

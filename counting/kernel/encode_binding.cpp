@@ -3,6 +3,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "encode/encoder.hpp"
@@ -43,15 +44,22 @@ void bind_encoders(nb::module_& m) {
                 {
                     nb::gil_scoped_release release;
                     id_ends.reserve(count);
+                    std::vector<PieceEncoder::Piece> some;
                     std::uint64_t begin = 0;
                     for (std::size_t i = 0; i < count; ++i) {
                         std::uint64_t end;
                         std::memcpy(&end, end_data + 8 * i, 8);
                         if (end < begin || end > size) break;
-                        const bool known = self.encode(data + begin, end - begin, initial, ids);
-                        unknown += !known;
-                        id_ends.push_back(ids.size() << 1 | (known ? 0 : 1));
+                        some.push_back({data + begin, end - begin, initial});
                         begin = end;
+                        if (some.size() < PieceEncoder::kTogether && i + 1 < count) continue;
+                        const auto take = [&](std::size_t, bool known, std::span<const std::uint32_t> own) {
+                            ids.insert(ids.end(), own.begin(), own.end());
+                            unknown += !known;
+                            id_ends.push_back(ids.size() << 1 | (known ? 0 : 1));
+                        };
+                        self.encode_many(std::span<const PieceEncoder::Piece>(some), take);
+                        some.clear();
                     }
                 }
                 if (id_ends.size() != count) throw nb::value_error("the pieces' ends are not ascending or run over");

@@ -19,8 +19,15 @@
 
 namespace trimbed {
 
-// Appends the ids of a piece; false when the piece needs the reference library. An empty function refuses all.
-using EncodePiece = std::function<bool(const char* data, size_t size, bool initial, std::vector<uint32_t>& ids)>;
+struct PieceText {
+  const char* data;
+  size_t size;
+  bool initial;
+};
+// What is done with the ids of the piece of that number; `known` is false when it needs the reference library.
+using TakeIds = std::function<void(size_t number, bool known, std::span<const uint32_t> ids)>;
+// Encodes some pieces, as many as are worth encoding together. An empty function refuses all.
+using EncodePieces = std::function<void(std::span<const PieceText> pieces, const TakeIds& take)>;
 
 // How pieces were encoded since the tally began; nothing that depends on the text's meaning.
 struct TallyStats {
@@ -34,7 +41,7 @@ struct TallyStats {
 class PieceTally {
  public:
   // keep_pieces: how many distinct pieces are reported (0: none are).
-  PieceTally(PieceTable& table, EncodePiece encode, size_t id_count, size_t keep_pieces)
+  PieceTally(PieceTable& table, EncodePieces encode, size_t id_count, size_t keep_pieces)
       : table_(table), encode_(std::move(encode)), keep_(keep_pieces), counts_(id_count) {}
 
   std::vector<int64_t>& counts() { return counts_; }
@@ -47,28 +54,23 @@ class PieceTally {
     if (!pending_.empty()) throw std::logic_error("pieces are still pending");
     if (keep_ != 0) record(run_file);
     table_.settled();
-    std::vector<uint32_t> ids;
+    Together together;
     table_.each([&](Entry& entry) {
       if (entry.count == 0) {
         entry.recent = 0;
-        return;
-      }
-      if (entry.encoding != 0) {
+      } else if (entry.encoding != 0) {
         ++stats_.remembered;
         settle_entry(entry, table_.encoding(entry));
-        return;
-      }
-      char scratch[kInline];
-      const std::string_view piece = table_.piece(entry, scratch);
-      ids.clear();
-      if (!encode_ || !encode_(piece.data(), piece.size(), (entry.shape & 1) != 0, ids)) {
+      } else if (!encode_) {
         pending_.push_back(&entry);
-        return;
+      } else {
+        together.entries[together.size] = &entry;
+        const std::string_view piece = table_.piece(entry, together.scratch[together.size]);
+        together.pieces[together.size++] = {piece.data(), piece.size(), (entry.shape & 1) != 0};
+        if (together.size == kTogether) encode(together);
       }
-      ++stats_.encoded_native;
-      remember(entry, ids);
-      settle_entry(entry, ids);
     });
+    encode(together);
     return pending_.size();
   }
 
@@ -142,6 +144,29 @@ class PieceTally {
  private:
   // Longer encodings belong to pieces that hardly come again.
   static constexpr size_t kRemembered = 64;
+
+  static constexpr size_t kTogether = 64;
+  struct Together {
+    size_t size = 0;
+    Entry* entries[kTogether];
+    PieceText pieces[kTogether];
+    char scratch[kTogether][kInline];
+  };
+
+  void encode(Together& together) {
+    if (together.size == 0) return;
+    encode_({together.pieces, together.size}, [&](size_t number, bool known, std::span<const uint32_t> ids) {
+      Entry& entry = *together.entries[number];
+      if (!known) {
+        pending_.push_back(&entry);
+        return;
+      }
+      ++stats_.encoded_native;
+      remember(entry, ids);
+      settle_entry(entry, ids);
+    });
+    together.size = 0;
+  }
 
   void check(uint32_t id) const {
     if (id >= counts_.size()) throw std::invalid_argument("an encoder gave id " + std::to_string(id) + ", which is outside the vocabulary");
@@ -222,7 +247,7 @@ class PieceTally {
   }
 
   PieceTable& table_;
-  EncodePiece encode_;
+  EncodePieces encode_;
   size_t keep_;
   std::vector<int64_t> counts_;
   std::vector<Entry*> pending_;

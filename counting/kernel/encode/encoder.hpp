@@ -2,8 +2,10 @@
 // Knows how the parts are put together; each part is in a header of its own. No Python in here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -30,39 +32,57 @@ public:
         return std::unique_ptr<PieceEncoder>(new PieceEncoder(recipe));
     }
 
-    // Appends the ids of a piece. False, with nothing appended: only the library can tell (a text that isn't valid
-    // UTF-8, a character whose normalization isn't native, an added token inside, an error in the library).
-    bool encode(const char* data, std::size_t size, bool initial, std::vector<std::uint32_t>& out) {
-        if (size == 0) return true;
-        if (size > kLongest) return false;
-        const bool ascii = is_ascii(data, size);
-        if (!ascii && !is_utf8(data, size)) return false;
-        Pipeline& pipeline = pipelines_[initial && pipelines_.size() > 1 ? 1 : 0];
-        std::string_view text(data, size);
-        if (pipeline.raw_added.occur(text)) return false;
-        if (!(ascii && pipeline.ascii_same)) {
-            const auto outcome = pipeline.normalizer.run(text);
-            if (outcome == Normalizer::Outcome::kUnknown) return false;
-            if (outcome == Normalizer::Outcome::kChanged && pipeline.keep_start) return false;
-            text = pipeline.normalizer.text();
-        }
-        if (text.empty()) return true;
-        if (pipeline.added.occur(text)) return false;
-        const std::size_t mark = out.size();
-        bool good = true;
-        if (pipeline.pre_tokenizer.empty()) {
-            good = word(text, out);
-        } else {
-            good = pipeline.pre_tokenizer.run(text);
-            if (good) {
-                text = pipeline.pre_tokenizer.text();
-                for (const auto& span : pipeline.pre_tokenizer.spans()) {
-                    good = word(text.substr(span.begin, span.end - span.begin), out);
-                    if (!good) break;
+    struct Piece {
+        const char* data;
+        std::size_t size;
+        bool initial;
+    };
+    // How many pieces are worth handing over at once.
+    static constexpr std::size_t kTogether = 64;
+
+    // Gives take(i, known, ids) for each of the pieces in order: its ids, or known == false and none. False: only the
+    // library can tell (a text that isn't valid UTF-8, a character whose normalization isn't native, an added token
+    // inside, an error in the library).
+    // A piece is anything that has data, size and initial.
+    template <class Some, class Take>
+    void encode_many(std::span<const Some> pieces, Take&& take) {
+        Bpe* bpe = std::get_if<Bpe>(&model_);
+        std::size_t words[kTogether];
+        for (std::size_t done = 0; done < pieces.size();) {
+            const auto some = pieces.subspan(done, std::min(kTogether, pieces.size() - done));
+            std::uint64_t known = 0;
+            if (bpe) {
+                bpe->clear();
+                for (std::size_t i = 0; i < some.size(); ++i) {
+                    known |= std::uint64_t{add(some[i], [&](std::string_view word) { return bpe->add(word); })} << i;
+                    words[i] = bpe->words();
                 }
+                bpe->run();
             }
+            for (std::size_t i = 0, word = 0; i < some.size(); ++i) {
+                ids_.clear();
+                bool good = known >> i & 1;
+                if (bpe) {
+                    for (; word < words[i]; ++word)
+                        if (good) bpe->append(word, ids_);
+                } else {
+                    good = add(some[i], [&](std::string_view text) { return encode_word(text, ids_); });
+                    if (!good) ids_.clear();
+                }
+                take(done + i, good, std::span<const std::uint32_t>(ids_));
+            }
+            done += some.size();
         }
-        if (!good) out.resize(mark);
+    }
+
+    // Appends the ids of a piece; false, with nothing appended, where only the library can tell.
+    bool encode(const char* data, std::size_t size, bool initial, std::vector<std::uint32_t>& out) {
+        const Piece piece{data, size, initial};
+        bool good = false;
+        encode_many(std::span(&piece, 1), [&](std::size_t, bool known, std::span<const std::uint32_t> ids) {
+            good = known;
+            out.insert(out.end(), ids.begin(), ids.end());
+        });
         return good;
     }
 
@@ -100,9 +120,34 @@ private:
         }
     }
 
-    bool word(std::string_view text, std::vector<std::uint32_t>& out) {
+    // Gives each word of a piece to the function; false where only the library can tell.
+    template <class Some, class Word>
+    bool add(const Some& piece, Word word) {
+        if (piece.size == 0) return true;
+        if (piece.size > kLongest) return false;
+        const bool ascii = is_ascii(piece.data, piece.size);
+        if (!ascii && !is_utf8(piece.data, piece.size)) return false;
+        Pipeline& pipeline = pipelines_[piece.initial && pipelines_.size() > 1 ? 1 : 0];
+        std::string_view text(piece.data, piece.size);
+        if (pipeline.raw_added.occur(text)) return false;
+        if (!(ascii && pipeline.ascii_same)) {
+            const auto outcome = pipeline.normalizer.run(text);
+            if (outcome == Normalizer::Outcome::kUnknown) return false;
+            if (outcome == Normalizer::Outcome::kChanged && pipeline.keep_start) return false;
+            text = pipeline.normalizer.text();
+        }
+        if (text.empty()) return true;
+        if (pipeline.added.occur(text)) return false;
+        if (pipeline.pre_tokenizer.empty()) return word(text);
+        if (!pipeline.pre_tokenizer.run(text)) return false;
+        text = pipeline.pre_tokenizer.text();
+        for (const auto& span : pipeline.pre_tokenizer.spans())
+            if (!word(text.substr(span.begin, span.end - span.begin))) return false;
+        return true;
+    }
+
+    bool encode_word(std::string_view text, std::vector<std::uint32_t>& out) {
         switch (model_.index()) {
-            case 0: return std::get_if<Bpe>(&model_)->encode(text, out);
             case 1: return std::get_if<Unigram>(&model_)->encode(text, out);
             case 2: return std::get_if<WordPiece>(&model_)->encode(text, out);
             default: return std::get_if<WordLevel>(&model_)->encode(text, out);
@@ -111,6 +156,7 @@ private:
 
     std::uint32_t vocab_size_;
     std::vector<Pipeline> pipelines_;
+    std::vector<std::uint32_t> ids_;
     std::variant<Bpe, Unigram, WordPiece, WordLevel> model_;
 };
 

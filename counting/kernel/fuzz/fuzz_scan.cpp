@@ -257,10 +257,12 @@ void one_array(Input& in, const Fuzzed& fuzzed, const ScanPlan& plan) {
 
   // Ids are the pieces' sizes and initial flags: enough to see what was encoded, and how often.
   PieceTable table(1 << 20, limit);
-  const EncodePiece encode = [](const char* bytes, size_t length, bool initial, std::vector<uint32_t>& ids) {
-    if (bytes[0] == 'b') return false;
-    ids.push_back(static_cast<uint32_t>(length % 64) + (initial ? 64 : 0));
-    return true;
+  const EncodePieces encode = [](std::span<const PieceText> pieces, const TakeIds& take) {
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const uint32_t id = static_cast<uint32_t>(pieces[i].size % 64) + (pieces[i].initial ? 64 : 0);
+      const bool known = pieces[i].data[0] != 'b';
+      take(i, known, {&id, known ? size_t{1} : size_t{0}});
+    }
   };
   std::FILE* file = std::tmpfile();
   if (!file) fail("no temporary file");
