@@ -133,8 +133,8 @@ def _local(wanted: str, base: str) -> Iterable[DataFile]:
         parent = _fixed_parent(wanted)
         for match in sorted(glob.glob(wanted, recursive=True)):  # noqa: PTH207 - Path.glob refuses absolute patterns
             if Path(match).is_file():
-                inside = base if base and match.startswith(base) else parent
-                yield DataFile(_relative(Path(match), inside), _absolute(Path(match)))
+                folder = base if base and match.startswith(base) else parent
+                yield DataFile(_relative(Path(match), folder), _absolute(Path(match)))
 
 
 def _below(folder: Path) -> list[Path]:
