@@ -230,6 +230,7 @@ def test_ten_of_many_rows_are_counted_and_the_process_ends_well_after_it_used_th
     done = subprocess.run(
         [sys.executable, "-c", PROCESS, str(tmp_path / "tokenizer.json"), str(tmp_path / "counts"), json.dumps(corpus)],
         env={**os.environ, "TOKENIZERS_PARALLELISM": "true"},
+        cwd=tmp_path,  # not the checkout, which would hide an installed trimbed
         capture_output=True,
         text=True,
         timeout=120,

@@ -59,7 +59,7 @@ def test_a_process_that_is_sent_a_prepared_recipe_loads_nothing_that_makes_one(t
     expected = counted(replace(recipe, name="reference"))
     path = tmp_path / "sent"
     path.write_bytes(pickle.dumps((recipe, TEXTS)))
-    subprocess.run([sys.executable, "-c", WORKER, str(path)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", WORKER, str(path)], check=True, timeout=120, cwd=tmp_path)
     counts, makers = pickle.loads(path.read_bytes())
     assert counts == expected.tolist()
     assert makers == []
