@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Format",
+    "check_file",
     "count",
     "emit",
     "emit_json",
@@ -212,14 +213,21 @@ def _text_out(text: str, output: Path | None) -> None:
         _bytes_out(text.encode("utf-8"), output)
 
 
+def check_file(output: Path | None) -> None:
+    """Raise UsageError where ``output`` can't be a file because it's a folder: before the work that would be lost."""
+    from trimbed.errors import UsageError
+
+    if output is not None and output.is_dir():
+        raise UsageError(f"{output} is a folder; name a file in it")
+
+
 def _bytes_out(data: bytes, output: Path | None) -> None:
     from trimbed.errors import UsageError
 
     if output is not None:
         from trimbed.storage.atomic import write_file
 
-        if output.is_dir():
-            raise UsageError(f"{output} is a folder; name a file in it")
+        check_file(output)
         write_file(str(output), data)
     elif sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal; give --output FILE or redirect stdout")

@@ -57,7 +57,6 @@ def select(
     bytes.
     """
     from trimbed.config import load_config
-    from trimbed.errors import UsageError
     from trimbed.selection.inputs import open_inputs
     from trimbed.selection.report import explanations, selection_rows
     from trimbed.selection.select import select_tokens
@@ -80,8 +79,7 @@ def select(
         },
         overrides=overrides or (),
     )
-    if output is not None and output.is_dir():
-        raise UsageError(f"{output} is a folder; name a file in it")
+    out.check_file(output)
     spec, counts, _ = open_inputs(settings)
     selection = select_tokens(spec, counts, settings.selection)
     for line in selection.notes:
