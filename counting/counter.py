@@ -15,6 +15,7 @@ import pyarrow as pa
 from trimbed.counting.config import CorpusConfig
 from trimbed.counting.engine import EngineRecipe, prepare_recipe
 from trimbed.counting.executors import make_executor
+from trimbed.counting.failures import unwritable
 from trimbed.counting.part import shards_of_part
 from trimbed.counting.planning import Unreadable
 from trimbed.counting.queue import Event, FailedShard, ShardDone, ShardQueue
@@ -181,11 +182,14 @@ class CorpusCounter:
 
         ``planned`` is told the sources and the shards still to count before the first is handed out; ``progress`` every
         event after that. Raises CacheMismatch where the cache holds something else, CountingError where no shard can be
-        counted; single shards that fail are in the result.
+        counted or the cache can't be written; single shards that fail are in the result.
         """
         sources, left_out = self.sources()
-        cache = CountsCache.create_or_open(self.cache, self._manifest(sources))
-        cache.write_vocabulary(self.tokenizer.vocabulary)
+        try:
+            cache = CountsCache.create_or_open(self.cache, self._manifest(sources))
+            cache.write_vocabulary(self.tokenizer.vocabulary)
+        except OSError as error:
+            raise unwritable(error, self.cache) from error
         mine = shards_of_part([shard for source in sources for shard in source.shards], self.corpus.part)
         committed = {source.name: cache.committed_keys(source.name) for source in sources}
         todo = [shard for shard in mine if shard.key not in committed[shard.source]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import traceback
 from dataclasses import dataclass
 from enum import Enum
@@ -77,3 +78,13 @@ def kind_of(error: BaseException) -> Kind:
     if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR):
         return Kind.DATA
     return Kind.TRANSIENT
+
+
+def unwritable(error: Exception, cache: str) -> Exception:
+    """A system error while writing to the cache, said as what it means for the run; any other as it is."""
+    if isinstance(error, OSError) and error.errno is not None:
+        reason = os.strerror(error.errno)
+        return CountingError(
+            f"the cache {cache} can't be written: {reason}. What was committed is safe; mend that and run again"
+        )
+    return error

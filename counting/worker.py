@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimbed.counting.engine import Engine, EngineRecipe, load_engine
-from trimbed.counting.failures import Failure, failure_of
+from trimbed.counting.failures import Failure, failure_of, unwritable
 from trimbed.counting.readers import read_shard
 from trimbed.counting.sampling import DocumentSample
 from trimbed.counting.shards import Shard
@@ -91,7 +90,7 @@ class ShardRunner:
         try:
             counted.commit(cache)
         except Exception as error:
-            return failure_of(_explain(error, self._job.cache), where=self._job.cache, fatal=True)
+            return failure_of(unwritable(error, self._job.cache), where=self._job.cache, fatal=True)
         reason = str(getattr(engine, "reason", ""))
         return replace(_outcome(counted.record, seconds=counted.seconds), engine=engine.name, reason=reason)
 
@@ -194,13 +193,3 @@ def _outcome(record: ShardRecord, *, seconds: float = 0.0, present: bool = False
         seconds=seconds,
         present=present,
     )
-
-
-def _explain(error: Exception, cache: str) -> Exception:
-    """A system error at commit, said as what it means for the run."""
-    if isinstance(error, OSError) and error.errno is not None:
-        reason = os.strerror(error.errno)
-        return CountingError(
-            f"the cache {cache} can't be written: {reason}. What was committed is safe; mend that and run again"
-        )
-    return error

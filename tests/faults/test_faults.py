@@ -42,6 +42,18 @@ def test_ten_rounds_of_random_faults_and_at_least_twenty_kills_lose_nothing(
     assert kills >= 20
 
 
+@pytest.mark.parametrize("largest", [10, 2000])
+def test_a_disk_that_is_full_from_the_start_is_one_clear_error(
+    scene: driver.Scene, tmp_path: Path, largest: int
+) -> None:
+    process = driver.start(scene, tmp_path / "counts", largest_file=largest)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert f"the cache {tmp_path / 'counts'} can't be written: File too large" in said
+    driver.Round(scene, 0, tmp_path / "counts").finish()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(36_000)
 def test_two_hundred_rounds_of_random_faults_lose_nothing(scene: driver.Scene, tmp_path: Path) -> None:
