@@ -71,8 +71,10 @@ class DatasetConfig(BaseModel):
         """The name this dataset has in the cache: a function of this entry alone, safe as a file name."""
         if self.source:
             return self.source
-        cleaned = self.path.split("://")[-1].split("?")[0].rstrip("/")
-        local = "://" in self.path or self.path.startswith((".", "/", "~")) or cleaned.count("/") > 1
+        path = re.sub(r"^(\./+)+", "", self.path)  # ./data and data are one source
+        cleaned = path.split("://")[-1].split("?")[0].rstrip("/")
+        file = "/" not in cleaned and _ENDINGS.sub("", cleaned) != cleaned
+        local = file or "://" in path or path.startswith((".", "/", "~")) or cleaned.count("/") > 1
         parts = [_ENDINGS.sub("", cleaned.rsplit("/", 1)[-1]) if local else cleaned.replace("/", "--")]
         if isinstance(self.data_files, str):
             parts.append(_ENDINGS.sub("", self.data_files.split("?")[0].rstrip("/").rsplit("/", 1)[-1]))

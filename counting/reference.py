@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from trimbed.storage.errors import TokenizerError
 __all__ = ["ReferenceEngine", "clear_word_cache", "load_tokenizer", "raise_signals"]
 
 _BATCH_BYTES = 256 * 1024
-"""Text per call. An encoding takes some 20 times its text in memory, so a call stays at a few MB."""
+"""Text per call. While it encodes, the library takes some 200 times the text in memory, so a call stays at 50 MB."""
 _BATCH_DOCUMENTS = 1024
 _CLEAR_EVERY = 8 * 1024 * 1024
 """The word cache is emptied after so much text, so that it can't grow on text without word boundaries."""
@@ -81,6 +84,10 @@ class ReferenceTally:
         )
 
     def _encode(self, batch: list[str]) -> None:
+        # One long document. A heap that has grown stays the process's, in pieces too small for the next such document.
+        long = sum(map(len, batch)) > _BATCH_BYTES
+        if long:
+            trim_heap()
         try:
             encodings = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
         except BaseException as error:
@@ -89,6 +96,9 @@ class ReferenceTally:
         ids = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
         del encodings
         self._counts += np.bincount(np.concatenate(ids), minlength=len(self._counts))
+        if long:
+            del ids
+            trim_heap()
 
     def _culprit(self, batch: list[str], error: BaseException) -> str:
         for text in batch:
@@ -98,6 +108,21 @@ class ReferenceTally:
                 raise_signals(cause)
                 return f"the tokenizer can't encode the document that begins {text[:80]!r}: {cause}"
         return f"the tokenizer can't encode a batch of {len(batch)} documents: {error}"
+
+
+def trim_heap() -> None:
+    """Give freed memory back to the system: Arrow's, and the heap's where the C library has a malloc_trim (glibc)."""
+    pa.default_memory_pool().release_unused()
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
 
 
 def load_tokenizer(document: str) -> Any:

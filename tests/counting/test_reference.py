@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import made
 import pyarrow as pa
@@ -36,3 +39,31 @@ def test_a_panic_of_the_library_is_an_error_that_names_the_document() -> None:
     tally._tokenizer = Panicking()
     with pytest.raises(TokenizerError, match="the document that begins 'bad': index out of range"):
         tally.add(pa.array(["good", "bad", "good"]))
+
+
+LONG_DOCUMENTS = """
+import resource, sys
+import pyarrow as pa
+import made
+from trimbed.counting.engine import EngineRecipe, load_engine
+tally = load_engine(EngineRecipe("reference", open(sys.argv[1], encoding="utf-8").read())).tally()
+code = "".join(made.stdlib_texts(6_000_000))
+for start in range(0, 6_000_000, 1_500_000):
+    tally.add(pa.array([code[start : start + 1_500_000]]))
+print(tally.finish().documents, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux, and malloc_trim is glibc's")
+def test_long_documents_one_after_the_other_do_not_add_up_in_memory(deepseek_folder: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LONG_DOCUMENTS, str(deepseek_folder / "tokenizer.json")],
+        capture_output=True,
+        text=True,
+        cwd=Path(made.__file__).parent,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    documents, kibibytes = map(int, done.stdout.split())
+    assert documents == 4
+    assert kibibytes < 600 * 1024

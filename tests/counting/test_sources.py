@@ -171,6 +171,8 @@ def test_source_names_are_safe_and_follow_from_the_entry_alone() -> None:
     assert named(path="owner/data", name="de", split="train") == "owner--data-de-train"
     assert named(path="/data/../web crawl/x.parquet") == "x"
     assert named(path="https://host/a/b.jsonl.gz?token=1") == "b"
+    assert named(path="good.parquet") == named(path="./good.parquet") == "good"
+    assert named(path="sub/good.jsonl") == named(path="./sub/good.jsonl") == "sub--good.jsonl"
     assert named(path="..") == "data"
     assert named(path="json", data_files="dir/x.jsonl") == "json-x"
     assert named(path="a", source="mine") == "mine"
