@@ -17,7 +17,7 @@ Config = Annotated[
 Model = Annotated[
     str | None, typer.Option("--model", "-m", help="A tokenizer or checkpoint: a folder, a file or a Hub id.")
 ]
-Revision = Annotated[str | None, typer.Option("--revision", help="The Hub revision of --model.")]
+Revision = Annotated[str | None, typer.Option("--revision", help="The revision on the Hub: a branch, tag or commit.")]
 Cache = Annotated[str | None, typer.Option("--cache", help="The counts cache: a folder, or a URL such as s3://…")]
 RowFormat = Annotated[Format | None, typer.Option("--format", "-f", help="What the rows are printed as.")]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.")]

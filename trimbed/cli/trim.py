@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trimbed.cli import output as out
-from trimbed.cli.options import Cache, Config, Json, Model, Revision
+from trimbed.cli.options import Cache, Config, Model, Revision
 
 if TYPE_CHECKING:
     from trimbed.config import TrimbedConfig
@@ -54,7 +54,7 @@ def trim(
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Prove the result before it is put in place.")
     ] = True,
-    as_json: Json = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Write a smaller checkpoint: tokenizer, side files, embeddings and head, proved and reported.
 
