@@ -80,6 +80,16 @@ class TokenizerSource:
         )
         return cls(document, fingerprint, source, revision, max(ids, default=-1) + 1, vocabulary)
 
+    def identity(self) -> TokenizerIdentity:
+        """What a cache's manifest says of it."""
+        return TokenizerIdentity(
+            fingerprint=self.fingerprint,
+            source=self.source,
+            revision=self.revision,
+            vocab_size=self.vocab_size,
+            file=self.file,
+        )
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -245,15 +255,8 @@ class CorpusCounter:
         )
 
     def _manifest(self, sources: Sequence[Source]) -> Manifest:
-        tokenizer = self.tokenizer
         return Manifest.new(
-            tokenizer=TokenizerIdentity(
-                fingerprint=tokenizer.fingerprint,
-                source=tokenizer.source,
-                revision=tokenizer.revision,
-                vocab_size=tokenizer.vocab_size,
-                file=tokenizer.file,
-            ),
+            tokenizer=self.tokenizer.identity(),
             engine={"name": self.corpus.engine},
             settings={"keep_pieces": self.corpus.keep_pieces, "sample_size": self.corpus.sample_size},
             sources={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,39 @@ SENTENCES = [
     "def area(radius):\n    return 3.14159 * radius ** 2\n\n\nif __name__ == '__main__':\n    print(area(2))\n",
     "🙂 👩‍👩‍👧 🏳️‍🌈 café cafe\u0301 ﬁne ①②③ ½ ℡ … \u00a0 tab\there",
 ]
+
+
+def bare_document(model: Document, added_tokens: Iterable[Document] = (), **parts: Any) -> Document:
+    """A tokenizer.json of ``model`` with nothing around it but what ``parts`` say."""
+    base: Document = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": list(added_tokens),
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }
+    return {**base, **parts}
+
+
+def bare_bpe(vocab: Iterable[str], merges: Iterable[Any], **settings: Any) -> Document:
+    """A BPE model, its tokens numbered as they come."""
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": {token: number for number, token in enumerate(vocab)},
+        "merges": [merge if isinstance(merge, str) else list(merge) for merge in merges],
+        **settings,
+    }
 
 
 def stdlib_texts(limit_bytes: int = 2_000_000) -> list[str]:

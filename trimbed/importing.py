@@ -123,7 +123,7 @@ def _open(cache: str, spec: TokenizerSpec, source: str, digest: str) -> CountsCa
     """The cache with ``source`` in its manifest; an existing one keeps its settings."""
     from trimbed.counting.config import CorpusConfig
     from trimbed.storage.cache import CountsCache
-    from trimbed.storage.manifest import Manifest, SourceIdentity, TokenizerIdentity
+    from trimbed.storage.manifest import Manifest, SourceIdentity
 
     tokenizer = spec.for_counting()
     defaults = CorpusConfig()
@@ -135,15 +135,8 @@ def _open(cache: str, spec: TokenizerSpec, source: str, digest: str) -> CountsCa
     except CacheError as error:
         if isinstance(error, CacheMismatch):
             raise
-    identity = TokenizerIdentity(
-        fingerprint=tokenizer.fingerprint,
-        source=tokenizer.source,
-        revision=tokenizer.revision,
-        vocab_size=tokenizer.vocab_size,
-        file=tokenizer.file,
-    )
     sources = {source: SourceIdentity(identity={"imported": digest}, plan_hash=digest, shards=1)}
-    manifest = Manifest.new(tokenizer=identity, engine=engine, settings=settings, sources=sources)
+    manifest = Manifest.new(tokenizer=tokenizer.identity(), engine=engine, settings=settings, sources=sources)
     opened = CountsCache.create_or_open(cache, manifest)
     opened.write_vocabulary(tokenizer.vocabulary)
     return opened

@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import corpora
+import made
 import runs
 
 from trimbed.counting.config import CorpusConfig
@@ -33,26 +34,8 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def tokenizer(model: dict[str, Any], **parts: Any) -> dict[str, Any]:
-    """A tokenizer.json of ``model`` and whatever ``parts`` say."""
-    nothing = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
-    return {"version": "1.0", **dict.fromkeys(nothing), "added_tokens": [], "model": model} | parts
-
-
 def bpe(vocab: Sequence[str], merges: Sequence[tuple[str, str]], **parts: Any) -> dict[str, Any]:
-    model = {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "ignore_merges": False,
-        "vocab": {token: index for index, token in enumerate(vocab)},
-        "merges": [list(pair) for pair in merges],
-    }
-    return tokenizer(model, **({"pre_tokenizer": BYTE_LEVEL} | parts))
+    return made.bare_document(made.bare_bpe(vocab, merges), **({"pre_tokenizer": BYTE_LEVEL} | parts))
 
 
 def added(index: int, content: str, **flags: bool) -> dict[str, Any]:
@@ -113,7 +96,7 @@ def test_added_tokens_match_before_or_behind_the_normalizer_as_their_flag_says(
     tmp_path: Path, engine: str, normalized: bool
 ) -> None:
     model = {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
-    document = tokenizer(
+    document = made.bare_document(
         model,
         normalizer={"type": "NFC"},
         pre_tokenizer={"type": "Whitespace"},
@@ -170,7 +153,7 @@ def test_bad_rows_are_counted_in_the_report_whatever_counts(
 
 def test_every_document_is_counted_once_where_workers_and_files_do_not_divide(tmp_path: Path, engine: str) -> None:
     words = {f"w{n}": n for n in range(600)} | {"<unk>": 600}
-    document = tokenizer(
+    document = made.bare_document(
         {"type": "WordLevel", "vocab": words, "unk_token": "<unk>"}, pre_tokenizer={"type": "WhitespaceSplit"}
     )
     (tmp_path / "files").mkdir()

@@ -109,19 +109,24 @@ def test_a_part_stops_at_a_dataset_it_cannot_read_since_other_parts_may_see_it(
         runs.run(tiny_bpe, tmp_path / "counts", datasets, part="0/2")
 
 
+def refuse_b(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """Every look at b.parquet ends in ``error``."""
+    real = planning.file_size
+
+    def size(path: str) -> int:
+        if path.endswith("b.parquet"):
+            raise error
+        return real(path)
+
+    monkeypatch.setattr(planning, "file_size", size)
+
+
 def test_what_may_pass_leaves_no_file_out(
     tiny_bpe: dict[str, Any], tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cache without that file could not be gone on with once the file can be read again."""
     corpora.write_parquet(folder / "b.parquet", ["there"])
-    real = planning.file_size
-
-    def flaky(path: str) -> int:
-        if path.endswith("b.parquet"):
-            raise OSError(errno.EIO, "Input/output error", path)
-        return real(path)
-
-    monkeypatch.setattr(planning, "file_size", flaky)
+    refuse_b(monkeypatch, OSError(errno.EIO, "Input/output error"))
     with pytest.raises(CountingError, match=r"b\.parquet: can't be read: OSError"):
         runs.run(tiny_bpe, tmp_path / "counts", [{"path": str(folder)}])
     assert not (tmp_path / "counts").exists()
@@ -135,14 +140,7 @@ def test_a_forbidden_file_is_named_and_all_others_are_counted(
     tiny_bpe: dict[str, Any], tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Permissions mean nothing to root, so the refusal is made up."""
-    real = planning.file_size
-
-    def refused(path: str) -> int:
-        if path.endswith("b.parquet"):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return real(path)
-
-    monkeypatch.setattr(planning, "file_size", refused)
+    refuse_b(monkeypatch, PermissionError(errno.EACCES, "Permission denied"))
     result = runs.run(tiny_bpe, tmp_path / "counts", [{"path": str(folder)}])
     assert result.exit_code == 1
     assert "b.parquet: can't be read: PermissionError" in str(result.left_out)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import made
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -66,29 +67,7 @@ def bpe(
     """A BPE without normalizer and pre-tokenizer; ``added`` tokens are special and come after the others."""
     vocab = {token: index for index, token in enumerate(tokens)}
     entries = [added_entry(vocab.get(name, len(vocab) + n), name, special=True) for n, name in enumerate(added)]
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": entries,
-        "normalizer": None,
-        "pre_tokenizer": None,
-        "post_processor": None,
-        "decoder": None,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            **model,
-            "vocab": vocab,
-            "merges": [list(merge) for merge in merges],
-        },
-    }
+    document = made.bare_document(made.bare_bpe(vocab, merges, **model), entries)
     return TokenizerSpec.from_document(document)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import made
 import numpy as np
 from tokenizers import Tokenizer
 
@@ -23,35 +24,7 @@ def special(number: int, content: str) -> Document:
     return added(number, content, special=True)
 
 
-def document(model: Document, added_tokens: Iterable[Document] = (), **parts: Any) -> Document:
-    base: Document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": list(added_tokens),
-        "normalizer": None,
-        "pre_tokenizer": None,
-        "post_processor": None,
-        "decoder": None,
-        "model": model,
-    }
-    return {**base, **parts}
-
-
-def bpe(vocab: Iterable[str], merges: Iterable[Any], **settings: Any) -> Document:
-    return {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "ignore_merges": False,
-        "vocab": {token: number for number, token in enumerate(vocab)},
-        "merges": list(merges),
-        **settings,
-    }
+bpe, document = made.bare_bpe, made.bare_document
 
 
 def wordlevel(vocab: Iterable[str] | dict[str, int], unk: str = "<unk>") -> Document:
